@@ -1,0 +1,62 @@
+"""Watching vLLM's own functions return, without changing them: which selector ran, and which gates it asked.
+
+In: code objects of interest. Out: what each returned and its local variables at that moment. ``sys.setprofile`` is
+used because a patched function would no longer be vLLM's own code, and because it sees every call path alike.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import CodeType, FrameType, TracebackType
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Returned:
+    """One return of a watched function; ``value`` is None also when an exception passed through it."""
+
+    name: str
+    value: Any
+    variables: Mapping[str, Any]
+
+
+class Watch:
+    """Context manager that collects the returns of the watched functions, in order."""
+
+    def __init__(self, codes: Mapping[CodeType, str]) -> None:
+        self.returns: list[Returned] = []
+        self._codes = codes
+
+    def __enter__(self) -> Watch:
+        sys.setprofile(self._profile)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        sys.setprofile(None)
+
+    def _profile(self, frame: FrameType, event: str, value: Any) -> None:
+        if event == "return" and frame.f_code in self._codes:
+            self.returns.append(Returned(self._codes[frame.f_code], value, dict(frame.f_locals)))
+
+
+def code_of(function: Callable[..., Any]) -> CodeType | None:
+    """The code object behind a function, method, static method or ``functools`` wrapper; None for C functions."""
+    while True:
+        inner = getattr(function, "__wrapped__", None) or getattr(function, "__func__", None)
+        if inner is None:
+            return getattr(function, "__code__", None)
+        function = inner
+
+
+def accepted_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that this release's ``function`` takes: the others came with a later one."""
+    import inspect
+
+    parameters = inspect.signature(function).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return dict(arguments)
+    return {name: value for name, value in arguments.items() if name in parameters}

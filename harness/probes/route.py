@@ -1,0 +1,114 @@
+"""The probe of the tiers ``route`` and ``guard``: (cell, simulated target) -> observation, inside a worker.
+
+In: a cell. Out: what vLLM answered, with what the simulation could not know turned into ``indeterminate``, never into
+an answer. It must not judge: what an answer is worth is said by ``judge`` in the parent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+from collections.abc import Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+
+from harness.adapters.context import vllm_config
+from harness.adapters.decision import Decision, raised
+from harness.adapters.gates import decide_gate, forget_gate_answers, subject_reads_tables
+from harness.adapters.guards import decide_guard
+from harness.adapters.linear import decide_allowlist, decide_linear
+from harness.adapters.platform import decide_fact
+from harness.model.cell import Cell, Surface
+from harness.model.record import Ended, Evidence, Finding, Observation
+from harness.model.target import Platform
+from harness.targets.journal import Journal, PrivateImport
+from harness.targets.simulated import Simulation
+
+_ADAPTERS: Mapping[Surface, Callable[[Cell], Decision]] = {
+    Surface.PLATFORM: decide_fact,
+    Surface.AITER_GATE: decide_gate,
+    Surface.TUNED_GATE: decide_gate,
+    Surface.ALLOWLIST: decide_allowlist,
+    Surface.LINEAR: decide_linear,
+    Surface.GUARD: decide_guard,
+}
+
+_NO_DEVICE = ("Torch not compiled with CUDA enabled", "No HIP GPUs are available")
+"""What torch itself says when device code is reached on a build without a device."""
+
+
+def prepare(simulation: Simulation) -> dict[str, str]:
+    """Import the subject and set its configuration for good; returns the versions that take part."""
+    import gc
+
+    gc.disable()  # importing 600 modules would walk the heap again and again
+    stack = contextlib.ExitStack()
+    if simulation.target.platform is not Platform.NONE:  # without a device vLLM has no configuration
+        stack.enter_context(vllm_config())
+    simulation.keep.append(stack)
+    gc.enable()
+    if simulation.stand_in is not None:
+        simulation.stand_in.read_by_subject = subject_reads_tables()
+    versions = {"python": ".".join(map(str, sys.version_info[:3]))}
+    for name in ("torch", "triton", "transformers", "compressed-tensors", "pandas"):
+        with contextlib.suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return versions
+
+
+def observe(simulation: Simulation, cell: Cell) -> Observation:
+    """Answer one cell. Questions that AITER's stand-in can only assume are put under both assumptions."""
+    decision, notes = _ask(simulation, cell, assumed=True)
+    no_device = decision.ended is Ended.RAISED and any(words in decision.detail for words in _NO_DEVICE)
+    if notes.unanswerable or no_device:
+        decision = _undecided(notes.unanswerable or ["what the device does"], f"Here: {_outcome(decision)}", decision)
+    elif notes.unknown:
+        other, _ = _ask(simulation, cell, assumed=False)
+        if _differs(decision, other):
+            decision = _undecided(notes.unknown, f"If so: {_outcome(decision)}; if not: {_outcome(other)}", decision)
+    lookups = tuple(Evidence(question=x.question, answer=x.answer, source=x.source) for x in dict.fromkeys(notes.lookups))
+    return Observation(
+        ended=decision.ended,
+        chosen=decision.chosen,
+        symbol=decision.symbol,
+        detail=decision.detail.replace(f"{simulation.view.tree}/", ""),
+        candidates=decision.candidates,
+        evidence=decision.evidence + lookups,
+        findings=decision.findings + tuple(_private_import(cell, hit) for hit in dict.fromkeys(notes.private)),
+    )
+
+
+def _ask(simulation: Simulation, cell: Cell, *, assumed: bool) -> tuple[Decision, Journal]:
+    if simulation.stand_in is not None:
+        simulation.stand_in.assumed = assumed
+    forget_gate_answers()
+    with simulation.journal.slice() as notes:
+        try:
+            decision = _ADAPTERS[cell.kernel.surface](cell)
+        except ImportError as error:
+            decision = raised(error)  # importing the surface itself failed: the subject's fault, or this target's
+    return decision, notes
+
+
+def _differs(one: Decision, other: Decision) -> bool:
+    return (one.ended, one.chosen, one.candidates) != (other.ended, other.chosen, other.candidates)
+
+
+def _undecided(questions: list[str], ways: str, decision: Decision) -> Decision:
+    """The decision hangs on something that the simulation cannot know."""
+    detail = f"cannot tell {'; '.join(dict.fromkeys(questions))}. {ways}"
+    return dataclasses.replace(decision, ended=Ended.INDETERMINATE, chosen=None, detail=detail)
+
+
+def _outcome(decision: Decision) -> str:
+    return decision.chosen or decision.detail
+
+
+def _private_import(cell: Cell, hit: PrivateImport) -> Finding:
+    symbol = hit.importer.rpartition(" in ")[2]
+    where = hit.importer.rpartition(" in ")[0]
+    return Finding(
+        rule="private_import",
+        symbol=symbol,
+        message=f"imports {hit.module}, which is private to another platform, on {cell.target.platform} ({where})",
+    )

@@ -1,0 +1,1 @@
+"""Reports of runs and comparisons: one pure aggregation each, one module a format. They render, and never judge."""
