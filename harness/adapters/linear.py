@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import CodeType
 from typing import Any
 
@@ -110,13 +111,11 @@ def _walks(watch: Watch) -> list[Returned]:
 
 
 def _refused(error: ValueError, walks: list[Returned]) -> Decision:
-    """vLLM's refusal lists its reasons; a ValueError from anywhere else is not a refusal."""
-    text = str(error)
-    if not walks or not text.startswith(("Failed to find a kernel", "Forced ", "Batch invariance")):
-        return raised(error, _candidates(walks, None))
-    return Decision(
-        Ended.REFUSED, symbol=walks[-1].name, detail=text.strip(), candidates=_candidates(walks, None)
-    )
+    """A ValueError that a selector itself raises is vLLM's refusal; one from anywhere deeper is not."""
+    where = raised(error, _candidates(walks, None))
+    if where.symbol not in (*_SELECTORS, "_batch_invariant_fp8_kernel"):
+        return where
+    return replace(where, ended=Ended.REFUSED, detail=str(error).strip())
 
 
 def _candidates(walks: list[Returned], chosen: str | None) -> tuple[Candidate, ...]:

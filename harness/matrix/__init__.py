@@ -1,5 +1,11 @@
 """matrix.yaml: read, checked, expanded to cells, selected from.
 
-``load.load_matrix`` reads a file, ``select`` picks cells, ``shapes.layers_of`` gives a model's layers at any
-tensor-parallel size. Device facts come in as an argument: this package never looks a device up.
+In: a path and, as an argument, the table of device facts: this package never looks a device up. Out: ``Matrix``.
 """
+
+from harness.matrix.expectations import Expected, KnownFailure
+from harness.matrix.load import Matrix, load_matrix
+from harness.matrix.select import drop_contradicting, select
+from harness.matrix.shapes import layers_of
+
+__all__ = ["Expected", "KnownFailure", "Matrix", "drop_contradicting", "layers_of", "load_matrix", "select"]

@@ -41,22 +41,8 @@ def select(
         UsageError: a word is not known.
         NothingSelectedError: the words are known, but no cell has them all.
     """
-    known = target_words([*all_targets, *{cell.target.name: cell.target for cell in cells}.values()])
-    marks = table((cell.target.mark, cell.target.name) for cell in cells)
-    kinds = table(
-        (word, _kernel(cell)) for cell in cells for word in (cell.kernel.name, cell.kernel.family, cell.kernel.surface)
-    )
-    options = (
-        _Option("target", targets, {**marks, **known}, lambda cell: cell.target.name),
-        _Option("tier", tiers, plain_words(Tier), lambda cell: cell.tier),
-        _Option("kernel", kernels, kinds, _kernel),
-        _Option("model", models, plain_words(cell.model for cell in cells if cell.model), lambda cell: cell.model),
-        _Option("environment", environments, plain_words(c.environment for c in cells), lambda cell: cell.environment),
-        _Option(
-            "id", ids, plain_words(cell.id for cell in cells) if ids else {"all": frozenset()}, lambda cell: cell.id
-        ),
-    )
-    given = [(option, option.names()) for option in options if option.words]
+    words = (targets, tiers, kernels, models, environments, ids)
+    given = [(option, option.names()) for option in _options(cells, all_targets, words) if option.words]
     left = tuple(cell for cell in cells if all(option.of(cell) in names for option, names in given))
     if not left:
         raise NothingSelectedError(_nothing(cells, [option for option, _ in given]))
@@ -78,6 +64,29 @@ class _Option:
         for _, word in unknown:
             raise UsageError(located(f"--{self.name}", "unknown name", got=word, hint=nearest(word, self.known)))
         return names
+
+
+def _options(
+    cells: Sequence[Cell], all_targets: Iterable[Target], words: Sequence[Sequence[str]]
+) -> tuple[_Option, ...]:
+    every = [*all_targets, *{cell.target.name: cell.target for cell in cells}.values()]
+    marks = table((target.mark, target.name) for target in every)
+    kinds = table(
+        (word, _kernel(cell)) for cell in cells for word in (cell.kernel.name, cell.kernel.family, cell.kernel.surface)
+    )
+    return (
+        _Option("target", words[0], {**marks, **target_words(every)}, lambda cell: cell.target.name),
+        _Option("tier", words[1], plain_words(Tier), lambda cell: cell.tier),
+        _Option("kernel", words[2], kinds, _kernel),
+        _Option("model", words[3], plain_words(cell.model for cell in cells if cell.model), lambda cell: cell.model),
+        _Option("environment", words[4], plain_words(c.environment for c in cells), lambda cell: cell.environment),
+        _Option(
+            "id",
+            words[5],
+            plain_words(cell.id for cell in cells) if words[5] else {"all": frozenset()},
+            lambda cell: cell.id,
+        ),
+    )
 
 
 def _kernel(cell: Cell) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Mapping
 
 from harness.model.target import Target
@@ -80,6 +79,3 @@ class Cell:
         if self.layer is not None:
             parts.append(self.layer.name)
         return "/".join(parts)
-
-
-EMPTY: Mapping[str, str] = MappingProxyType({})

@@ -49,9 +49,8 @@ class Engine:
     workers: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
     start: Start = Start.FORK_SERVER
     limits: Limits = field(default_factory=Limits)
-    versions: dict[str, str] = field(default_factory=dict)
-    """What the workers said they run with; empty while everything came from the cache."""
-    on_start: Callable[[int], None] = lambda _pid: None  # noqa: E731
+    on_start: Callable[[int], None] = lambda _pid: None
+    """Told the process id of each worker that starts."""
 
     def groups(self, cells: Iterable[Cell]) -> list[Group]:
         """Cells by worker, in the order in which each group's first cell comes."""
@@ -111,7 +110,6 @@ class Engine:
         try:
             with WorkerPool(self.workers, self.start, self.limits) as pool:
                 pool.run(jobs, on_answer, self.on_start)
-                self.versions.update(pool.versions)
         finally:
             for digest, seen in kept.items():  # interrupted: what is there need not be asked again
                 cache.save(digest, seen)

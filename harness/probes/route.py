@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import sys
 from collections.abc import Callable, Mapping
-from importlib.metadata import PackageNotFoundError, version
 
 from harness.adapters.context import vllm_config
 from harness.adapters.decision import Decision, raised
@@ -37,8 +35,8 @@ _NO_DEVICE = ("Torch not compiled with CUDA enabled", "No HIP GPUs are available
 """What torch itself says when device code is reached on a build without a device."""
 
 
-def prepare(simulation: Simulation) -> dict[str, str]:
-    """Import the subject and set its configuration for good; returns the versions that take part."""
+def prepare(simulation: Simulation) -> None:
+    """Import the subject and set its configuration for good."""
     import gc
 
     gc.disable()  # importing 600 modules would walk the heap again and again
@@ -49,11 +47,6 @@ def prepare(simulation: Simulation) -> dict[str, str]:
     gc.enable()
     if simulation.stand_in is not None:
         simulation.stand_in.read_by_subject = subject_reads_tables()
-    versions = {"python": ".".join(map(str, sys.version_info[:3]))}
-    for name in ("torch", "triton", "transformers", "compressed-tensors", "pandas"):
-        with contextlib.suppress(PackageNotFoundError):
-            versions[name] = version(name)
-    return versions
 
 
 def observe(simulation: Simulation, cell: Cell) -> Observation:

@@ -74,7 +74,6 @@ class WorkerPool:
         if start is Start.FORK_SERVER:
             self._context.set_forkserver_preload(["harness.targets.preload"])
         self._scratch = tempfile.TemporaryDirectory(prefix="gfxloop-")
-        self.versions: dict[str, str] = {}
 
     def __enter__(self) -> WorkerPool:
         return self
@@ -143,8 +142,8 @@ class WorkerPool:
     def _receive(self, worker: _Worker, message: Message, report: Report) -> None:
         worker.deadline = time.monotonic() + self._limits.cell_s
         match message:
-            case Ready(versions):
-                self.versions.update(versions)
+            case Ready():
+                pass
             case Started(index):
                 worker.asked = index
             case Answered(index, observation):

@@ -36,9 +36,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Ready:
-    """The worker has imported the subject; ``versions`` are those it runs with."""
-
-    versions: dict[str, str]
+    """The worker has imported the subject."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +64,8 @@ def serve(job: Job, pipe: Connection, scratch: Path, log: Path) -> None:
     os.dup2(descriptor, 2)
     simulation = install(job.target, job.view, scratch)
     probe = importlib.import_module(job.probe)
-    versions = probe.prepare(simulation)
-    pipe.send(Ready(versions))
+    probe.prepare(simulation)
+    pipe.send(Ready())
     for index, cell in enumerate(job.cells):
         pipe.send(Started(index))
         pipe.send(Answered(index, probe.observe(simulation, cell)))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.matrix.load import load_matrix
 from harness.matrix.select import drop_contradicting, select
 from harness.model.errors import NothingSelectedError, UsageError
 
@@ -95,7 +98,13 @@ def test_a_target_that_is_known_but_has_no_cell_selects_nothing_rather_than_bein
         select(left, targets=["cpu"])
 
 
-def test_nothing_to_choose_from_is_said(facts):
+def test_a_mark_of_a_target_without_cells_is_known_too(cells, facts):
+    left = [cell for cell in cells if cell.target.gfx != "sm90"]
+    with pytest.raises(NothingSelectedError):
+        select(left, targets=["cuda_sm90"], all_targets=facts.values())
+
+
+def test_nothing_to_choose_from_is_said():
     with pytest.raises(NothingSelectedError, match="There are no cells"):
         select([])
 
@@ -110,10 +119,6 @@ def test_the_halves_of_a_selection_make_the_whole(data, request):
 
 @pytest.fixture(scope="module")
 def small_cells(tmp_path_factory, facts, base):
-    import datetime
-
-    from harness.matrix.load import load_matrix
-
     path = tmp_path_factory.mktemp("select") / "matrix.yaml"
     path.write_text(base)
     return load_matrix(path, facts, datetime.date(2026, 1, 1)).cells

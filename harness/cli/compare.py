@@ -1,0 +1,55 @@
+"""``gfxloop compare A B``: two runs or two subjects, cell by cell."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness.cli.execute import execute, new_run_directory
+from harness.cli.options import cache_option, campaign_of, json_option, selection_options, subject_options
+from harness.compare import compare, judge_compare
+from harness.model.run import Run
+from harness.records import read_run
+from harness.report.changes import summarise_comparison
+from harness.report.machine import as_text, compare_json
+from harness.report.terminal import console_for, print_comparison
+from harness.report.write import write_comparison
+
+
+@click.command("compare")
+@click.argument("baseline")
+@click.argument("candidate")
+@subject_options
+@selection_options
+@click.option("--out", type=click.Path(path_type=Path), default=None, help="Folder for compare.md and compare.json. [default: a new one under reports/runs/]")  # fmt: skip
+@json_option
+@cache_option
+def command(
+    baseline: str, candidate: str, out: Path | None, as_json: bool, no_cache: bool, **words: Any
+) -> None:
+    """Compare BASELINE with CANDIDATE: each a run directory, or a subject (pypi:0.30.0), which is then checked.
+
+    Options choose the cells of subjects; a run directory is taken as it is. Exit code 1 when something regressed.
+    """
+    before, after = (_run(side, words, no_cache) for side in (baseline, candidate))
+    comparison = compare(before, after)
+    report = write_comparison(comparison, out or new_run_directory("compare"))
+    if as_json:
+        click.echo(as_text(compare_json(comparison)))
+    else:
+        print_comparison(summarise_comparison(comparison), console_for(sys.stdout), report)
+    sys.exit(judge_compare(comparison).exit_code)
+
+
+def _run(side: str, words: dict[str, Any], no_cache: bool) -> Run:
+    """A run directory read back, or a subject checked."""
+    if Path(side).is_dir():
+        run = read_run(Path(side))
+        for note in run.notes:
+            click.echo(f"gfxloop: {side}: {note}", err=True)
+        return run
+    campaign = campaign_of(words, subject=side, no_cache=no_cache)
+    return execute(campaign, new_run_directory(side), f"gfxloop compare (side {side})")

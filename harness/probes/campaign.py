@@ -1,0 +1,165 @@
+"""One run, from the words of a command line to records: the matrix, the subject, the cells chosen, and the engine.
+
+In: a ``Request``. Out: a ``Campaign`` that yields records. The command line and the pytest plugin both stand on it, so
+that the same words give the same cells and the same records in either. It must not print or write.
+"""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import harness
+from harness.matrix import Matrix, drop_contradicting, load_matrix, select
+from harness.model.cell import Cell
+from harness.model.errors import UnservableError, located
+from harness.model.record import Observation, Record
+from harness.model.run import Manifest
+from harness.probes.cache import harness_digest
+from harness.probes.engine import Engine
+from harness.probes.judge import judge
+from harness.subjects import Located, Progress, parse_env, parse_packages, resolve
+from harness.targets.facts import TARGETS
+from harness.targets.packages import OPTIONAL_PACKAGES
+
+DEFAULT_SUBJECT = "pypi:0.33.0"
+DEFAULT_AITER = "stand-in"
+
+_VERSIONS = ("torch", "triton", "transformers", "compressed-tensors", "pandas")
+"""Distributions whose version a manifest states: those that a worker's answers lean on most."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for, in the user's words."""
+
+    matrix: Path
+    subject: str = DEFAULT_SUBJECT
+    aiter: str = DEFAULT_AITER
+    env: tuple[str, ...] = ()
+    """Words ``K=V``."""
+    packages: str = ""
+    """``+flash_attn,-flashinfer``."""
+    targets: tuple[str, ...] = ()
+    tiers: tuple[str, ...] = ()
+    kernels: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    environments: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A request, resolved."""
+
+    request: Request
+    matrix: Matrix
+    located: Located
+    cells: tuple[Cell, ...]
+    notes: tuple[str, ...]
+    """What the user should know of the selection."""
+    engine: Engine
+
+    def record(self, cell: Cell, seen: Observation) -> Record:
+        """Judge one observation against the matrix."""
+        subject = self.located.subject
+        expected = self.matrix.expected(cell, aiter=subject.aiter.mode != "none")
+        return judge(cell, seen, subject, expected, self.matrix.known_failure(cell))
+
+    def run(self, report: Callable[[Record], None], cells: Sequence[Cell] | None = None) -> tuple[Record, ...]:
+        """Ask all cells. ``report`` gets each record as it comes; the result is in the order of the matrix."""
+        asked = self.cells if cells is None else tuple(cells)
+        found: dict[str, Record] = {}
+
+        def on_answer(cell: Cell, seen: Observation) -> None:
+            found[cell.id] = self.record(cell, seen)
+            report(found[cell.id])
+
+        self.engine.observe(asked, on_answer)
+        return tuple(found[cell.id] for cell in asked)
+
+    def manifest(self, command: str, started: str) -> Manifest:
+        """What the run says of itself, before it is finished."""
+        targets = {cell.target.name: cell.target for cell in self.cells}
+        return Manifest(
+            gfxloop=harness.__version__,
+            harness_digest=harness_digest(),
+            started=started,
+            finished=None,
+            command=command,
+            subject=self.located.subject,
+            matrix_digest=self.matrix.digest,
+            targets=tuple(f"{name} simulated ({target.fact.source})" for name, target in targets.items()),
+            tiers=tuple(dict.fromkeys(cell.tier.value for cell in self.cells)),
+            versions=installed_versions(),
+            cells=len(self.cells),
+        )
+
+
+def open_campaign(
+    request: Request, *, cache: Path, progress: Progress, today: datetime.date, observations: bool = True
+) -> Campaign:
+    """Resolve a request: read the matrix, choose the cells, and only then fetch the subject.
+
+    Args:
+        request: the user's words.
+        cache: folder for subjects and observations.
+        progress: is told of downloads.
+        today: the day against which known failures expire.
+        observations: whether answers may come from the cache and go there.
+
+    Raises:
+        MatrixError, UsageError: the words or the matrix are wrong.
+        NothingSelectedError: no cell is left.
+        UnservableError: the subject cannot be had, or the workers' requirements are not installed.
+    """
+    env, packages = parse_env(request.env), parse_packages(request.packages, OPTIONAL_PACKAGES)
+    matrix = load_matrix(request.matrix, TARGETS, today)
+    kept, notes = drop_contradicting(matrix.cells, env)
+    cells = select(
+        kept,
+        targets=request.targets,
+        tiers=request.tiers,
+        kernels=request.kernels,
+        models=request.models,
+        environments=request.environments,
+        ids=request.ids,
+        all_targets=TARGETS.values(),
+    )
+    require_stack()
+    found = resolve(request.subject, aiter=request.aiter, env=env, packages=packages, cache=cache, progress=progress)
+    folder = cache / "observations" if observations else None
+    return Campaign(request, matrix, found, cells, notes, Engine(found, folder))
+
+
+def with_cells(campaign: Campaign, cells: Sequence[Cell]) -> Campaign:
+    """The same campaign over other cells."""
+    return replace(campaign, cells=tuple(cells))
+
+
+def installed_versions() -> Mapping[str, str]:
+    """Versions that a worker runs with; the absent are left out."""
+    versions = {"python": ".".join(map(str, sys.version_info[:3]))}
+    for name in _VERSIONS:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
+def require_stack() -> None:
+    """Say what is missing before a worker fails for it.
+
+    Raises:
+        UnservableError: torch or another requirement of vLLM is not installed.
+    """
+    missing = [name for name in ("torch", "transformers") if name not in installed_versions()]
+    if missing:
+        lock = Path(harness.__file__).parent / "subjects" / "vllm-requirements.txt"
+        hint = f"Run: {sys.executable} -m pip install -r {lock}"
+        raise UnservableError(located("simulated targets", f"{' and '.join(missing)} not installed here", hint=hint))
