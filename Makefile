@@ -60,7 +60,7 @@ lint: $(STAMP)
 	@report=$$($(BIN)/lint-imports 2>&1) || { echo "$$report"; exit 1; }
 
 test: lint
-	@$(BIN)/python -m pytest -q -n $(JOBS) tests $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) tests $(ARGS)
 
 bench: $(STAMP)
 	@$(BIN)/python -m benchmarks $(ARGS)

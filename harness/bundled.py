@@ -1,7 +1,7 @@
 """Where the suites, the fixtures and matrix.yaml lie: beside the package in a clone, inside it in an installed wheel.
 
 Out: paths. Nothing else in the house may decide this, and nothing here reads the files or checks that they exist.
-The mapping is the one of ``tool.hatch.build.targets.wheel.sources`` in pyproject.toml.
+The mapping is the one of ``tool.hatch.build.targets.wheel`` in pyproject.toml.
 """
 
 from __future__ import annotations

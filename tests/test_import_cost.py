@@ -33,11 +33,15 @@ finally:
     print("\\nATTEMPTS", json.dumps(sorted(set(Blocker.attempts))))
 """
 
-EVERY_MODULE = """
+PRELOADS = "harness.targets.preload"
+"""The one module that is there to load the stack: the fork server imports it, and nobody else does."""
+
+EVERY_MODULE = f"""
 import importlib, pkgutil, harness
 for found in pkgutil.walk_packages(harness.__path__, "harness."):
-    if "._bundled" not in found.name and not found.name.endswith("__main__"):
+    if found.name != {PRELOADS!r} and not found.name.endswith("__main__"):
         importlib.import_module(found.name)
+assert {PRELOADS!r} not in sys.modules
 print("IMPORTED", sum(name.startswith("harness.") for name in sys.modules))
 """
 
@@ -53,7 +57,13 @@ def test_every_module_of_the_harness_imports_without_the_stack_under_test() -> N
     assert int(output.split("IMPORTED ")[1].split()[0]) > 30
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["check", "--help"]])
+@pytest.mark.parametrize("command", ["check", "compare", "explain", "matrix", "reproduce", "run"])
+def test_the_help_of_a_command_does_not_load_the_stack_under_test(command: str) -> None:
+    code = f"sys.argv = {['gfxloop', command, '--help']!r}\nfrom harness.cli import main\nmain()"
+    assert _attempts(code, UNDER_TEST) == []
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"]])
 def test_help_loads_neither_the_stack_under_test_nor_a_slow_library(arguments: list[str]) -> None:
     code = f"sys.argv = {['gfxloop', *arguments]!r}\nfrom harness.cli import main\nmain()"
     assert _attempts(code, UNDER_TEST + SLOW) == []

@@ -53,6 +53,15 @@ class Request:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """The cells that a request means."""
+
+    matrix: Matrix
+    cells: tuple[Cell, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Campaign:
     """A request, resolved."""
 
@@ -117,9 +126,30 @@ def open_campaign(
         NothingSelectedError: no cell is left.
         UnservableError: the subject cannot be had, or the workers' requirements are not installed.
     """
-    env, packages = parse_env(request.env), parse_packages(request.packages, OPTIONAL_PACKAGES)
+    packages = parse_packages(request.packages, OPTIONAL_PACKAGES)
+    choice = choose(request, today)
+    require_stack()
+    found = resolve(
+        request.subject,
+        aiter=request.aiter,
+        env=parse_env(request.env),
+        packages=packages,
+        cache=cache,
+        progress=progress,
+    )
+    folder = cache / "observations" if observations else None
+    return Campaign(request, choice.matrix, found, choice.cells, choice.notes, Engine(found, folder))
+
+
+def choose(request: Request, today: datetime.date) -> Choice:
+    """The cells that a request means, without a subject.
+
+    Raises:
+        MatrixError, UsageError: the words or the matrix are wrong.
+        NothingSelectedError: no cell is left.
+    """
     matrix = load_matrix(request.matrix, TARGETS, today)
-    kept, notes = drop_contradicting(matrix.cells, env)
+    kept, notes = drop_contradicting(matrix.cells, parse_env(request.env))
     cells = select(
         kept,
         targets=request.targets,
@@ -130,10 +160,7 @@ def open_campaign(
         ids=request.ids,
         all_targets=TARGETS.values(),
     )
-    require_stack()
-    found = resolve(request.subject, aiter=request.aiter, env=env, packages=packages, cache=cache, progress=progress)
-    folder = cache / "observations" if observations else None
-    return Campaign(request, matrix, found, cells, notes, Engine(found, folder))
+    return Choice(matrix, cells, notes)
 
 
 def with_cells(campaign: Campaign, cells: Sequence[Cell]) -> Campaign:

@@ -47,7 +47,7 @@ def judge(
     """
     findings = seen.findings + _unexpected(cell, seen, expected)
     outcome, reason = _outcome(seen, findings, expected)
-    outcome, reason = _known(outcome, reason, known)
+    outcome, reason = _known(outcome, reason.strip() or f"{seen.ended}, without a word", known)
     return Record(
         id=cell.id,
         platform=cell.target.platform,

@@ -32,11 +32,17 @@ NATIVE_MODULES: Mapping[Platform, tuple[str, ...]] = {
 }
 """Compiled modules of the release build, below ``vllm.``. Source: vLLM's setup.py and CMakeLists.txt."""
 
-_NAMESPACE_OF_FOLDER = {"rocm": "_rocm_C", "moe": "_moe_C", "cpu": "_C"}
-"""Namespace of ``TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ...)`` by folder. Source: vLLM's CMakeLists.txt."""
+_NAMESPACE_OF_FOLDER = {"rocm": "_rocm_C", "quickreduce": "_C", "moe": "_moe_C", "cpu": "_C"}
+"""Namespace of ``TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ...)`` by innermost folder. Source: vLLM's CMakeLists.txt."""
+
+_BUILT_FOR: Mapping[str, tuple[str, ...]] = {"octave_torch_bindings.cpp": ("gfx942", "gfx1100")}
+"""Files that only the builds for some gfx targets have. Source: VLLM_OCTAVE_KV of vLLM 0.33.0's CMakeLists.txt."""
 
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(ifdef|ifndef|if|elif|else|endif)\b[ \t]*(.*?)[ \t]*(?://.*)?$")
-_LIBRARY = re.compile(r"\b(?:STABLE_)?TORCH_LIBRARY(?:_FRAGMENT|_EXPAND)?\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)")
+_LIBRARY = re.compile(
+    r"\b(?:STABLE_)?TORCH_LIBRARY(?:_FRAGMENT|_EXPAND)?\s*\(\s*"
+    r"(?:(\w+)|CONCAT\(\s*TORCH_EXTENSION_NAME\s*,\s*(\w+)\s*\))\s*,\s*(\w+)\s*\)"
+)
 _DEFINITION = re.compile(r'\b(\w+)\s*\.\s*def\s*\(\s*((?:"(?:[^"\\]|\\.)*"\s*)+)')
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
@@ -59,6 +65,7 @@ def macros_of(target: Target) -> dict[str, bool]:
     rocm = target.platform is Platform.ROCM
     return {
         "USE_ROCM": rocm,
+        "USE_CUDA": target.platform is Platform.CUDA,
         "VLLM_ROCM_GFX1100": rocm and target.gfx.startswith("gfx11"),
         "VLLM_SKIP_SKINNY_GEMMS": target.gfx == "gfx1250",
         "__AVX512F__": target.platform is Platform.CPU,
@@ -81,7 +88,9 @@ def declared_build(tree: Path, target: Target) -> DeclaredBuild:
         folders = path.relative_to(tree / "csrc").parts[:-1]
         if ("cpu" in folders) != cpu or ("rocm" in folders and target.platform is not Platform.ROCM):
             continue
-        default = next((_NAMESPACE_OF_FOLDER[name] for name in folders if name in _NAMESPACE_OF_FOLDER), "_C")
+        if target.gfx not in _BUILT_FOR.get(path.name, (target.gfx,)):
+            continue
+        default = next((_NAMESPACE_OF_FOLDER[name] for name in reversed(folders) if name in _NAMESPACE_OF_FOLDER), "_C")
         text = path.read_text(encoding="utf-8", errors="replace")
         for namespace, schema in definitions(_preprocess(text, macros_of(target)), default):
             found.setdefault((namespace, schema.partition("(")[0]), schema)
@@ -90,15 +99,18 @@ def declared_build(tree: Path, target: Target) -> DeclaredBuild:
 
 def definitions(text: str, default: str) -> list[tuple[str, str]]:
     """(namespace, schema) of every ``.def("...")`` in preprocessed C++ text."""
-    libraries = [(m.start(), m.group(1), m.group(2)) for m in _LIBRARY.finditer(text)]
+    libraries = [
+        (found.start(), default + (suffix or "") if name in (None, "TORCH_EXTENSION_NAME") else name, variable)
+        for found in _LIBRARY.finditer(text)
+        for name, suffix, variable in [found.groups()]
+    ]
     out = []
     for match in _DEFINITION.finditer(text):
         inside = [(name, variable) for start, name, variable in libraries if start < match.start()]
         if not inside or inside[-1][1] != match.group(1):
             continue
-        name = inside[-1][0]
         schema = " ".join("".join(_STRING.findall(match.group(2))).split())
-        out.append((default if name in ("TORCH_EXTENSION_NAME", "CONCAT") else name, schema))
+        out.append((inside[-1][0], schema))
     return out
 
 
