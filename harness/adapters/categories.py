@@ -9,15 +9,24 @@ from harness.model.record import Category
 _RULES: tuple[tuple[Category, str], ...] = (
     (Category.TUNED_TABLE, r"\btuned\b|tuned list"),
     (Category.ENVIRONMENT, r"VLLM_[A-Z0-9_]+|environment variable|requires setting|enabled by"),
-    (Category.PACKAGE, r"not installed|is not available|package|requires `?\w+`? to be installed|not built|compiled"),
-    (Category.ARCHITECTURE, r"capability|CDNA|RDNA|gfx|\bSM\d|sm_?\d|MI3|Hopper|Blackwell|Ampere|AMX|AVX|FP8 scaled-MM support|native"),
-    (Category.PLATFORM, r"requires? (?:a )?(?:platform|CUDA|ROCm|XPU|CPU)|only supported on|ROCm|CUDA|XPU|CPU|platform"),
+    (Category.PACKAGE, r"not installed|not available|package|requires `?\w+`? to be installed|not built|compiled"),
+    (
+        Category.ARCHITECTURE,
+        r"capability|CDNA|RDNA|gfx|\bSM\d|sm_?\d|MI3|Hopper|Blackwell|Ampere|AMX|AVX|FP8 scaled-MM support|native",
+    ),
+    (
+        Category.PLATFORM,
+        r"requires? (?:a )?(?:platform|CUDA|ROCm|XPU|CPU)|only supported on|ROCm|CUDA|XPU|CPU|platform",
+    ),
     (Category.SHAPE, r"divisible|multiple of|shape|group.?size|dimension|partition|\bN\b.*\bK\b|K=|N="),
-    (Category.SCHEME, r"quant|scale|symmetric|zero.?point|per.?tensor|channel|dtype|act_type|activation|weight|bfloat16|float16"),
+    (
+        Category.SCHEME,
+        r"quant|scale|symmetric|zero.?point|per.?tensor|channel|dtype|act_type|activation|weight|bfloat16|float16",
+    ),
     (Category.OPERATOR, r"operator|\bop\b|torch\.ops"),
 )
 
 
 def categorise(reason: str) -> Category:
     """The first category whose words stand in ``reason``; ``other`` where none do."""
-    return next((category for category, words in _RULES if re.search(words, reason, re.I)), Category.OTHER)
+    return next((category for category, words in _RULES if re.search(words, reason, re.IGNORECASE)), Category.OTHER)

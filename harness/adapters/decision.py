@@ -39,4 +39,6 @@ def raised(error: BaseException, candidates: tuple[Candidate, ...] = ()) -> Deci
             symbol = traceback.tb_frame.f_code.co_qualname
             where = f", at {name}:{traceback.tb_lineno} in {symbol}"
         traceback = traceback.tb_next
-    return Decision(Ended.RAISED, symbol=symbol, detail=f"{type(error).__name__}: {error}{where}", candidates=candidates)
+    return Decision(
+        Ended.RAISED, symbol=symbol, detail=f"{type(error).__name__}: {error}{where}", candidates=candidates
+    )

@@ -18,6 +18,13 @@ from harness.model.record import Ended, Evidence
 _HELPERS = ("_ck_gemm_shape_is_tuned", "_triton_gemm_config_is_tuned", "_load_gemm_tuned_configs")
 """Module-level functions of ``vllm/_aiter_ops.py`` that cache tuned-table answers."""
 
+GATES_THAT_READ: Mapping[str, str] = {
+    "is_blockscale_bpreshuffle_tuned": "a8w8_blockscale_bpreshuffle_tuned_gemm",
+    "is_shuffled_per_token_w8a8_gemm_tuned": "a8w8_bpreshuffle_tuned_gemm",
+    "is_per_token_w8a8_gemm_tuned": "a8w8_tuned_gemm",
+}
+"""Gate -> base name of the table behind it. vllm<0.31: the gates read the files by themselves."""
+
 
 def decide_gate(cell: Cell) -> Decision:
     """Ask one gate, with the cell's shape where the gate wants one."""
@@ -74,7 +81,9 @@ def gate_codes() -> Mapping[CodeType, str]:
 
 def gate_evidence(returned: Returned) -> Evidence:
     """One gate's answer as evidence."""
-    shown = {name: value for name, value in returned.variables.items() if isinstance(value, int | str) and name != "cls"}
+    shown = {
+        name: value for name, value in returned.variables.items() if isinstance(value, int | str) and name != "cls"
+    }
     names = [name for name in ("n", "k", "N", "K", "k_bytes") if name in shown]
     words = ", ".join(f"{name}={shown[name]}" for name in names)
     return Evidence(question=f"rocm_aiter_ops.{returned.name}({words})", answer=str(returned.value))

@@ -38,7 +38,6 @@ def decide_guard(cell: Cell) -> Decision:
     ``A`` is [M, K] FP8 and ``B`` [N, K] FP8; ``As`` [M, K/128] and ``Bs`` [N/128, K/128] float32, blocks 128x128.
     """
     import torch
-
     import vllm.model_executor.layers.quantization.utils.fp8_utils as fp8_utils
     from vllm.platforms import current_platform
 
@@ -71,8 +70,10 @@ def _checked(out: Any, a: Any, b: Any, a_scale: Any, b_scale: Any, block: int) -
     right = b.double() * b_scale.double().repeat_interleave(block, 0).repeat_interleave(block, 1)
     reference = left @ right.T
     error = float((out.double() - reference).abs().max() / reference.abs().max())
-    evidence = (Evidence(question="largest error against float64, relative to the largest entry", answer=f"{error:.1e}"),)
-    findings = ()
+    evidence = (
+        Evidence(question="largest error against float64, relative to the largest entry", answer=f"{error:.1e}"),
+    )
+    findings: tuple[Finding, ...] = ()
     if not error <= _TOLERANCE:
         message = f"the float32 path is off by {error:.1e} of the largest entry (expected at most {_TOLERANCE:.0e})"
         findings = (Finding(rule="numerics", symbol=_SYMBOL, message=message),)

@@ -133,11 +133,15 @@ def _candidates(walks: list[Returned], chosen: str | None) -> tuple[Candidate, .
     reasons = list(variables.get("failure_reason_list", variables.get("failure_reasons", ())))
     passed = [_candidate(name, False, reason.strip()) for name, reason in zip(names, reasons, strict=False)]
     rest = names[len(passed) :]
-    return tuple(passed + [_candidate(name, True if name == chosen and i == 0 else None, "") for i, name in enumerate(rest)])
+    return tuple(
+        passed + [_candidate(name, True if name == chosen and i == 0 else None, "") for i, name in enumerate(rest)]
+    )
 
 
 def _candidate(name: str, accepted: bool | None, reason: str) -> Candidate:
-    return Candidate(name=name, accepted=accepted, reason=reason, category=categorise(reason) if accepted is False else None)
+    return Candidate(
+        name=name, accepted=accepted, reason=reason, category=categorise(reason) if accepted is False else None
+    )
 
 
 def _evidence(watch: Watch, kernel: object) -> tuple[Evidence, ...]:

@@ -29,7 +29,12 @@ from harness.report.write import write_reports
 @subject_option
 @subject_options
 @selection_options
-@click.option("--out", type=click.Path(path_type=Path), default=None, help="Run directory. [default: a new one under reports/runs/]")  # fmt: skip
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Run directory. [default: a new one under reports/runs/]",
+)
 @json_option
 @cache_option
 def command(out: Path | None, as_json: bool, no_cache: bool, **words: Any) -> None:

@@ -24,12 +24,15 @@ from harness.report.write import write_comparison
 @click.argument("candidate")
 @subject_options
 @selection_options
-@click.option("--out", type=click.Path(path_type=Path), default=None, help="Folder for compare.md and compare.json. [default: a new one under reports/runs/]")  # fmt: skip
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Folder for compare.md and compare.json. [default: a new one under reports/runs/]",
+)
 @json_option
 @cache_option
-def command(
-    baseline: str, candidate: str, out: Path | None, as_json: bool, no_cache: bool, **words: Any
-) -> None:
+def command(baseline: str, candidate: str, out: Path | None, as_json: bool, no_cache: bool, **words: Any) -> None:
     """Compare BASELINE with CANDIDATE: each a run directory, or a subject (pypi:0.30.0), which is then checked.
 
     Options choose the cells of subjects; a run directory is taken as it is. Exit code 1 when something regressed.

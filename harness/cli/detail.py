@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.markup import escape
 from rich.text import Text
 
 from harness.model.record import Candidate, Record
@@ -16,7 +15,7 @@ def print_record(record: Record, subject: Subject, console: Console) -> None:
     """Print a record: the answer, what was expected, the candidates in vLLM's order, and the evidence."""
     where = f"{record.target} ({record.device}, {record.attachment}), environment {record.environment}"
     console.print(Text(f"{record.id}\n{subject.spec} (vLLM {subject.version}), AITER {subject.aiter.spec}, {where}"))
-    console.print(f"[bold]{record.outcome.value}[/bold]: {escape(record.reason)}", highlight=False)
+    console.print(Text.assemble((record.outcome.value, "bold"), f": {record.reason}"))
     if record.expected:
         console.print(Text(f"expected: {record.expected}"))
     for finding in record.findings:

@@ -27,7 +27,9 @@ from harness.subjects import parse_env
 @click.option("--model", required=True, metavar="NAME", help="Model of the matrix.")
 @click.option("--target", required=True, metavar="NAME", help="gfx target or product: gfx942, gfx942/MI308X.")
 @click.option("--tp", type=click.IntRange(min=1), default=None, help="Tensor-parallel size. [default: the matrix's]")
-@click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Kernel or family. [default: all of the model]")
+@click.option(
+    "--kernel", "kernels", multiple=True, metavar="NAME", help="Kernel or family. [default: all of the model]"
+)
 @click.option("--environment", "environments", multiple=True, metavar="NAME", help="Environment profile. Repeatable.")
 @subject_option
 @subject_options
@@ -73,7 +75,9 @@ def _print(records: tuple[Record, ...], campaign: Campaign, console: Console) ->
         variables = " ".join(f"{name}={value}" for name, value in env.items()) or "nothing set"
         console.print(Text(f"\n{kernel}, environment {environment} ({variables})", style="bold"))
         for answer in _same_answers(group):
-            layers = ", ".join(f"{record.layer} {record.shape[0]}x{record.shape[1]}" for record in answer if record.shape)
+            layers = ", ".join(
+                f"{record.layer} {record.shape[0]}x{record.shape[1]}" for record in answer if record.shape
+            )
             taken = answer[0].chosen or answer[0].outcome.value
             console.print(Text(f"  {layers} -> {taken}"))
             if answer[0].outcome is not Outcome.PASSED or answer[0].chosen is None:

@@ -14,7 +14,13 @@ from harness.cli.options import selection_options
 from harness.matrix import Matrix, load_matrix, select
 from harness.targets.facts import TARGETS
 
-_MATRIX = click.option("--matrix", "path", type=click.Path(path_type=Path), default=None, help="The matrix to read. [default: matrix.yaml of gfxloop]")  # fmt: skip
+_MATRIX = click.option(
+    "--matrix",
+    "path",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="The matrix to read. [default: matrix.yaml of gfxloop]",
+)
 
 
 @click.group("matrix")

@@ -19,19 +19,52 @@ from harness.subjects import progress_on
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _SUBJECT = (
-    click.option("--aiter", default=DEFAULT_AITER, show_default=True, metavar="SPEC", help="AITER the subject sees: none | stand-in | tables:DIR | path:DIR | installed."),
-    click.option("--env", multiple=True, metavar="K=V", help="Set a variable on top of each environment profile; profiles that set it otherwise are left out. Repeatable."),
-    click.option("--packages", default="", metavar="+A,-B", help="Optional packages that decide routing, taken as present or absent."),
-    click.option("--matrix", type=click.Path(path_type=Path), default=None, help="The matrix to use. [default: matrix.yaml of gfxloop]"),
-)  # fmt: skip
+    click.option(
+        "--aiter",
+        default=DEFAULT_AITER,
+        show_default=True,
+        metavar="SPEC",
+        help="AITER it sees: none | stand-in | tables:DIR | path:DIR | installed.",
+    ),
+    click.option(
+        "--env",
+        multiple=True,
+        metavar="K=V",
+        help="Set a variable in every environment; profiles that set it otherwise are left out. Repeatable.",
+    ),
+    click.option(
+        "--packages",
+        default="",
+        metavar="+A,-B",
+        help="Optional packages that decide routing, taken as present or absent.",
+    ),
+    click.option(
+        "--matrix",
+        type=click.Path(path_type=Path),
+        default=None,
+        help="The matrix to use. [default: matrix.yaml of gfxloop]",
+    ),
+)
 
 _SELECTION = (
-    click.option("--target", "targets", multiple=True, metavar="NAME", help="gfx target, product, mark or platform: gfx942, gfx942/MI308X, rocm. Repeatable."),
+    click.option(
+        "--target",
+        "targets",
+        multiple=True,
+        metavar="NAME",
+        help="gfx target, product, mark or platform: gfx942, gfx942/MI308X, rocm. Repeatable.",
+    ),
     click.option("--tier", "tiers", multiple=True, metavar="NAME", help="guard | route. Repeatable."),
     click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Kernel, family or surface. Repeatable."),
     click.option("--model", "models", multiple=True, metavar="NAME", help="Model of the matrix. Repeatable."),
-    click.option("--environment", "environments", multiple=True, metavar="NAME", help="Environment profile of the matrix. Repeatable."),
-)  # fmt: skip
+    click.option(
+        "--environment",
+        "environments",
+        multiple=True,
+        metavar="NAME",
+        help="Environment profile of the matrix. Repeatable.",
+    ),
+)
 
 
 def _apply(options: tuple[Callable[[_F], _F], ...]) -> Callable[[_F], _F]:

@@ -43,7 +43,7 @@ class Matrix:
     _expectations: Book = field(repr=False)
     _known: Book = field(repr=False)
 
-    def expected(self, cell: Cell, *, aiter: bool) -> Expected | None:  # noqa: A002 - the word of the option
+    def expected(self, cell: Cell, *, aiter: bool) -> Expected | None:
         """What the file expects of a cell, which may be one that the file does not have (another ``tp``).
 
         Args:

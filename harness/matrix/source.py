@@ -114,9 +114,9 @@ class Source:
         return self._values.get(loc, START)
 
     def where(self, loc: Loc) -> str:
-        """``file:line:column`` of the value at ``loc``."""
+        """``file:line:column`` of the value at ``loc``: the file's name alone, since records carry it to other machines."""
         mark = self.mark(loc)
-        return f"{self.path}:{mark.line}:{mark.column}"
+        return f"{self.path.name}:{mark.line}:{mark.column}"
 
 
 def read(path: Path) -> Source:

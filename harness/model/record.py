@@ -112,7 +112,7 @@ class Observation(Frozen):
     ended: Ended
     chosen: str | None = None
     symbol: str = ""
-    """The vLLM symbol that gave the answer: ``TorchFP8ScaledMMLinearKernel.is_supported``, ``rocm_aiter_ops.is_enabled``."""
+    """The vLLM symbol that gave the answer: ``TorchFP8ScaledMMLinearKernel.is_supported``."""
     detail: str = ""
     """Refusal, exception, missing capability or missing fact, in words."""
     candidates: tuple[Candidate, ...] = ()

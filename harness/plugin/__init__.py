@@ -7,7 +7,6 @@ options, and costs nothing else: the matrix is read when one of gfxloop's suites
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from harness.bundled import fixtures_dir
 from harness.model.errors import HarnessError
 from harness.plugin.options import add_options
 from harness.plugin.session import SESSION, Session, stop
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options of ``gfxloop check``, by the same names."""
@@ -69,15 +69,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 @pytest.fixture(scope="session")
-def gfxloop(request: pytest.FixtureRequest) -> Generator[Session]:
+def gfxloop(request: pytest.FixtureRequest) -> Session:
     """The session: subject, cells and their records."""
-    yield request.config.stash[SESSION]
+    return request.config.stash[SESSION]
 
 
 def _load(path: Path) -> object:
     """A module of the folder ``fixtures/``, which is no package of the harness."""
     spec = importlib.util.spec_from_file_location(f"gfxloop_fixtures_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -68,10 +68,10 @@ class Session:
             return []
         cells, request = self._choice.cells, self._request
         targets = dict.fromkeys(cell.target.name for cell in cells)
+        tiers = dict.fromkeys(cell.tier.value for cell in cells)
         return [
             f"gfxloop: subject {request.subject}, AITER {request.aiter}, {len(cells)} cells of {request.matrix.name}",
-            f"gfxloop: tiers {', '.join(dict.fromkeys(cell.tier.value for cell in cells))}; attached: none; "
-            f"simulated: {', '.join(targets)}",
+            f"gfxloop: tiers {', '.join(tiers)}; attached: none; simulated: {', '.join(targets)}",
             *(f"gfxloop: {note}" for note in self._choice.notes),
         ]
 
@@ -80,7 +80,9 @@ class Session:
         mark = metafunc.definition.get_closest_marker("cells")
         surfaces = set(mark.args) if mark else set()
         cells = [cell for cell in self._chosen().cells if cell.kernel.surface in surfaces]
-        parameters = [pytest.param(cell, id=cell.id, marks=[getattr(pytest.mark, m) for m in _marks(cell)]) for cell in cells]
+        parameters = [
+            pytest.param(cell, id=cell.id, marks=[getattr(pytest.mark, m) for m in _marks(cell)]) for cell in cells
+        ]
         metafunc.parametrize("cell", parameters)
 
     def drop_empty(self, items: list[pytest.Item]) -> None:
@@ -178,5 +180,3 @@ def _is_empty(item: pytest.Item) -> bool:
 
 def _today() -> datetime.date:
     return datetime.datetime.now(datetime.UTC).date()
-
-

@@ -19,6 +19,7 @@ from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
 
+from filelock import FileLock
 from pydantic import ValidationError
 
 from harness.model.cell import Cell
@@ -54,18 +55,19 @@ class ObservationCache:
         keep = {key: value for key, value in seen.items() if value.ended not in _PASSING}
         if self._folder is None or not keep:
             return
-        merged = {**self.load(job), **keep}
-        body = json.dumps({key: value.model_dump(mode="json", exclude_defaults=True) for key, value in merged.items()})
         self._folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=self._folder, suffix=".tmp")
-        with os.fdopen(handle, "wb") as file:
-            file.write(gzip.compress(body.encode(), 1))
-        Path(name).replace(self._folder / f"{job}.json.gz")
-        self._prune()
+        with FileLock(self._folder / "save.lock"):  # of two writers of one job, neither may lose what the other keeps
+            merged = {**self.load(job), **keep}
+            body = {key: value.model_dump(mode="json", exclude_defaults=True) for key, value in merged.items()}
+            handle, name = tempfile.mkstemp(dir=self._folder, suffix=".tmp")
+            with os.fdopen(handle, "wb") as file:
+                file.write(gzip.compress(json.dumps(body).encode(), 1))
+            Path(name).replace(self._folder / f"{job}.json.gz")
+            self._prune(self._folder)
 
-    def _prune(self) -> None:
-        assert self._folder is not None
-        files = sorted(self._folder.glob("*.json.gz"), key=lambda path: path.stat().st_mtime, reverse=True)
+    @staticmethod
+    def _prune(folder: Path) -> None:
+        files = sorted(folder.glob("*.json.gz"), key=lambda path: path.stat().st_mtime, reverse=True)
         for path in files[_KEEP:]:
             path.unlink(missing_ok=True)
 
@@ -86,7 +88,13 @@ def job_digest(subject: Subject, target: Target, env: Mapping[str, str], presenc
 def cell_digest(cell: Cell) -> str:
     """Digest of one request."""
     kernel = cell.kernel
-    request = (cell.id, kernel.surface, kernel.family, sorted(kernel.scheme.items()), cell.layer and astuple(cell.layer))
+    request = (
+        cell.id,
+        kernel.surface,
+        kernel.family,
+        sorted(kernel.scheme.items()),
+        cell.layer and astuple(cell.layer),
+    )
     return _digest(repr(request))
 
 

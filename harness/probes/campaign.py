@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -168,7 +168,7 @@ def with_cells(campaign: Campaign, cells: Sequence[Cell]) -> Campaign:
     return replace(campaign, cells=tuple(cells))
 
 
-def installed_versions() -> Mapping[str, str]:
+def installed_versions() -> dict[str, str]:
     """Versions that a worker runs with; the absent are left out."""
     versions = {"python": ".".join(map(str, sys.version_info[:3]))}
     for name in _VERSIONS:

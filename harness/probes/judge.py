@@ -92,7 +92,9 @@ def _outcome(seen: Observation, findings: tuple[Finding, ...], expected: Expecte
     if seen.ended in _WITHOUT_ANSWER:
         return _WITHOUT_ANSWER[seen.ended], seen.detail
     if seen.ended is Ended.REFUSED:
-        reason = f"vLLM refuses: {seen.detail.rstrip(': ')}" + ("" if seen.candidates else " (it lists no kernel for this)")
+        reason = f"vLLM refuses: {seen.detail.rstrip(': ')}" + (
+            "" if seen.candidates else " (it lists no kernel for this)"
+        )
     else:
         reason = f"{seen.chosen}" + (f": {seen.detail}" if seen.detail else "")
     return Outcome.PASSED, reason + (f"; as expected: {expected.because}" if expected else "")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from harness.adapters.context import vllm_config
 from harness.adapters.decision import Decision, raised
-from harness.adapters.gates import decide_gate, forget_gate_answers, subject_reads_tables
+from harness.adapters.gates import GATES_THAT_READ, decide_gate, forget_gate_answers, subject_reads_tables
 from harness.adapters.guards import decide_guard
 from harness.adapters.linear import decide_allowlist, decide_linear
 from harness.adapters.platform import decide_fact
@@ -21,6 +21,7 @@ from harness.model.record import Ended, Evidence, Finding, Observation
 from harness.model.target import Platform
 from harness.targets.journal import Journal, PrivateImport
 from harness.targets.simulated import Simulation
+from harness.targets.tables import nearest_row
 
 _ADAPTERS: Mapping[Surface, Callable[[Cell], Decision]] = {
     Surface.PLATFORM: decide_fact,
@@ -59,7 +60,10 @@ def observe(simulation: Simulation, cell: Cell) -> Observation:
         other, _ = _ask(simulation, cell, assumed=False)
         if _differs(decision, other):
             decision = _undecided(notes.unknown, f"If so: {_outcome(decision)}; if not: {_outcome(other)}", decision)
-    lookups = tuple(Evidence(question=x.question, answer=x.answer, source=x.source) for x in dict.fromkeys(notes.lookups))
+    lookups = tuple(
+        Evidence(question=x.question, answer=x.answer, source=x.source) for x in dict.fromkeys(notes.lookups)
+    )
+    lookups += _table_rows(simulation, cell, decision)
     return Observation(
         ended=decision.ended,
         chosen=decision.chosen,
@@ -95,6 +99,23 @@ def _undecided(questions: list[str], ways: str, decision: Decision) -> Decision:
 
 def _outcome(decision: Decision) -> str:
     return decision.chosen or decision.detail
+
+
+def _table_rows(simulation: Simulation, cell: Cell, decision: Decision) -> tuple[Evidence, ...]:
+    """The rows behind the gates that read a table by themselves, with the target that each row was tuned for."""
+    if simulation.tables is None or cell.layer is None:
+        return ()
+    said_yes = [item.question for item in decision.evidence if item.answer == "True"]
+    rows = []
+    for gate, base in GATES_THAT_READ.items():
+        if not any(f"{gate}(" in question for question in said_yes):
+            continue
+        row = nearest_row(simulation.tables, base, simulation.target, cell.layer.n, cell.layer.k)
+        if row is not None:
+            words = f"{base}: tuned row for N={cell.layer.n}, K={cell.layer.k}"
+            tuned_for = f"gfx={row.columns.get('gfx', 'any')}, cu_num={row.columns.get('cu_num', 'any')}"
+            rows.append(Evidence(question=words, answer=tuned_for, source=row.source))
+    return tuple(rows)
 
 
 def _private_import(cell: Cell, hit: PrivateImport) -> Finding:

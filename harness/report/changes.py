@@ -9,31 +9,26 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.compare.explain import changes, is_rerouted, passed_over, route, state
+from harness.compare.explain import changes, is_rerouted
 from harness.compare.gate import Gate, judge_compare
+from harness.model.cell import Surface
 from harness.model.record import Record
-from harness.model.run import Comparison, Row, Verdict
+from harness.model.run import Comparison, Manifest, Row, Verdict
+from harness.report.sides import Side, side_of
 from harness.report.summary import verdict_word
 from harness.report.text import natural, one_line
-from harness.report.where import Universe, label_of, targets_listed, where
+from harness.report.where import Population, attachments, label_of
 
-CHANGED = (Verdict.REGRESSED, Verdict.REROUTED, Verdict.FIXED)
+CHANGED = (Verdict.REGRESSED, Verdict.FIXED, Verdict.REROUTED)
 """Verdicts told in full, in this order."""
-_SETTLED = (Verdict.UNCHANGED, Verdict.KNOWN)
-REASONS = 4
-"""How many wordings of one side are shown; the others are counted."""
-
-
-@dataclass(frozen=True)
-class Side:
-    """What one of the two runs did with the cells of an entry."""
-
-    label: str
-    """The chosen kernel, or why there is none."""
-    outcome: str
-    reasons: tuple[str, ...]
-    """``candidate: what became of it`` with vLLM's words, or the record's own reason; at most ``REASONS``."""
-    more_reasons: int
+TITLES = {
+    (Verdict.REGRESSED, True): "Regressed",
+    (Verdict.FIXED, True): "Fixed",
+    (Verdict.REROUTED, True): "Rerouted to another kernel",
+    (Verdict.REROUTED, False): "Rerouted: the same kernel, after other candidates",
+    (Verdict.KNOWN, True): "Failing on both sides, but not in the same way",
+}
+"""Titles of the entries told in full, in the order of a page."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +38,9 @@ class Change:
     verdict: Verdict
     rerouted: bool
     """True where the decision differs: a fixed or regressed cell may be rerouted too."""
+    kernel_differs: bool
+    """True where another kernel is chosen, or none."""
+    surface: Surface
     family: str
     """Kernel families of the cells."""
     cells: int
@@ -55,6 +53,12 @@ class Change:
     reproduce: str
     example: str
 
+    @property
+    def title(self) -> str:
+        """The heading under which a page tells it."""
+        same_kernel = self.verdict is Verdict.REROUTED and not self.kernel_differs
+        return TITLES.get((self.verdict, not same_kernel), self.verdict.value)
+
 
 @dataclass(frozen=True)
 class ComparisonSummary:
@@ -62,11 +66,13 @@ class ComparisonSummary:
 
     baseline: str
     candidate: str
+    header: tuple[tuple[str, str], ...]
+    """(label, text): both subjects, and which targets were attached or simulated."""
     verdicts: Mapping[Verdict, int]
     gate: Gate
     differs: tuple[str, ...]
     told: tuple[Change, ...]
-    """Regressed, rerouted, fixed, and known failures that fail in another way now."""
+    """Regressed, fixed, rerouted, and known failures that fail in another way now; in the order of ``TITLES``."""
     counted: tuple[Change, ...]
     """Added, removed, not comparable and unchanged failures: where they are, without both sides."""
 
@@ -84,15 +90,33 @@ def summarise_comparison(comparison: Comparison) -> ComparisonSummary:
     told = [row for row in comparison.rows if row.verdict in CHANGED or _fails_otherwise(row)]
     ids = {row.id for row in told}
     rest = [row for row in comparison.rows if row.verdict is not Verdict.UNCHANGED and row.id not in ids]
+    population = Population.of([_present(row) for row in comparison.rows])
     return ComparisonSummary(
         baseline=one_line(comparison.baseline.subject.spec),
         candidate=one_line(comparison.candidate.subject.spec),
+        header=_header(comparison),
         verdicts={verdict: counts[verdict] for verdict in Verdict if counts[verdict]},
         gate=judge_compare(comparison),
         differs=comparison.differs,
-        told=_grouped(told, comparison.rows),
-        counted=_grouped(rest, comparison.rows),
+        told=_grouped(told, population),
+        counted=_grouped(rest, population),
     )
+
+
+def _header(comparison: Comparison) -> tuple[tuple[str, str], ...]:
+    """The two subjects, and what was attached: once where both sides agree."""
+    before = attachments(row.before for row in comparison.rows if row.before)
+    after = attachments(row.after for row in comparison.rows if row.after)
+    subjects = (("baseline", _subject(comparison.baseline)), ("candidate", _subject(comparison.candidate)))
+    if before == after:
+        return (*subjects, *((kind.value, names) for kind, names in after.items()))
+    sides = (("baseline", before), ("candidate", after))
+    return (*subjects, *((f"{kind.value} in the {side}", names) for side, found in sides for kind, names in found.items()))
+
+
+def _subject(manifest: Manifest) -> str:
+    subject = manifest.subject
+    return f"{subject.spec} (vLLM {subject.version}), AITER {subject.aiter.spec}, run of {manifest.started}"
 
 
 def _fails_otherwise(row: Row) -> bool:
@@ -100,18 +124,20 @@ def _fails_otherwise(row: Row) -> bool:
     return row.verdict is Verdict.KNOWN and bool(row.before and row.after and changes(row.before, row.after))
 
 
-def _grouped(rows: Sequence[Row], within: Sequence[Row]) -> tuple[Change, ...]:
+def _grouped(rows: Sequence[Row], population: Population) -> tuple[Change, ...]:
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
         record = _present(row)
         told = row.verdict in CHANGED or _fails_otherwise(row)
         detail = (_look(row.before), _look(row.after)) if told else _class_of(row)
         groups.setdefault((row.verdict, record.surface, record.family if told else "", detail), []).append(row)
-    whole = Universe.of([_present(row) for row in within])
-    found = [_change(members, whole) for members in groups.values()]
+    found = [_change(members, population) for members in groups.values()]
     order = [*CHANGED, *(verdict for verdict in Verdict if verdict not in CHANGED)]
     return tuple(
-        sorted(found, key=lambda change: (order.index(change.verdict), -change.cells, natural(change.example)))
+        sorted(
+            found,
+            key=lambda c: (order.index(c.verdict), not c.kernel_differs, -c.cells, natural(c.example)),
+        )
     )
 
 
@@ -133,48 +159,22 @@ def _present(row: Row) -> Record:
     return record
 
 
-def _change(rows: Sequence[Row], within: Universe) -> Change:
+def _change(rows: Sequence[Row], population: Population) -> Change:
     records = [_present(row) for row in rows]
     first = rows[0]
+    targets, place = population.placed(records)
     return Change(
         verdict=first.verdict,
         rerouted=any(map(is_rerouted, rows)),
+        kernel_differs=bool(first.before and first.after and first.before.chosen != first.after.chosen),
+        surface=records[0].surface,
         family=", ".join(sorted({record.family for record in records})),
         cells=len(rows),
-        targets=targets_listed(records, within),
-        where=where(records, within),
-        before=_side([(row.before, row.after) for row in rows if row.before is not None]),
-        after=_side([(row.after, row.before) for row in rows if row.after is not None]),
+        targets=targets,
+        where=place,
+        before=side_of([(row.before, row.after) for row in rows if row.before is not None]),
+        after=side_of([(row.after, row.before) for row in rows if row.after is not None]),
         why=first.why,
         reproduce=records[0].reproduce,
         example=first.id,
     )
-
-
-def _side(pairs: Sequence[tuple[Record, Record | None]]) -> Side | None:
-    """One side of an entry from pairs (its record, the other side's); the commonest reasons come first."""
-    if not pairs:
-        return None
-    counts = Counter(reason for record, other in pairs for reason in _reasons(record, other))
-    reasons = [reason for reason, _ in counts.most_common()]
-    return Side(
-        label=label_of(pairs[0][0]),
-        outcome=pairs[0][0].outcome.value,
-        reasons=tuple(reasons[:REASONS]),
-        more_reasons=max(0, len(reasons) - REASONS),
-    )
-
-
-def _reasons(record: Record, other: Record | None) -> list[str]:
-    """Why ``record`` decided as it did: all refusals where it has no kernel, else why not the other side's kernel."""
-    if record.chosen is None:
-        refusals = [f"{candidate.name}: {state(candidate)}" for candidate in record.candidates]
-        return refusals or [record.reason]
-    reasons = [record.reason]
-    if other is None or route(record) == route(other):
-        return reasons
-    if other.chosen is not None and other.chosen != record.chosen:
-        reasons.append(f"{other.chosen}: {passed_over(record, other.chosen)}")
-        return reasons
-    refused = [candidate for candidate in record.candidates if candidate.accepted is False]
-    return reasons + [f"{candidate.name}: {state(candidate)}" for candidate in refused]

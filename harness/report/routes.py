@@ -1,19 +1,25 @@
 """What is chosen, what was refused before it and why: routing decisions collapsed until a person can read them.
 
-In: records. Out: blocks, each a set of targets on which the same cells get the same kernels. Pure.
+In: records. Out: blocks, each a set of targets that get the same kernels wherever they are asked the same. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
+from harness.model.cell import Surface
 from harness.model.record import Category, Record
+from harness.model.target import Platform
+from harness.report.causes import figures
 from harness.report.text import natural
-from harness.report.where import Universe, label_of, model_of, target_of, targets_listed, where
+from harness.report.where import Population, Universe, by_platform, label_of, model_of, target_of, targets_listed, where
 
 K = TypeVar("K", bound=Hashable)
+
+FACTS = frozenset({Surface.PLATFORM, Surface.AITER_GATE, Surface.TUNED_GATE})
+"""Surfaces that answer questions about a target; on every other a kernel or a path is chosen."""
 
 
 @dataclass(frozen=True)
@@ -27,113 +33,104 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """One candidate that was refused in a block, in one wording."""
-
-    candidate: str
-    category: Category | None
-    words: str
-    """vLLM's own words, verbatim; may be empty."""
-    cells: int
-    where: str
-    targets: str
-    """Empty for all targets of the block."""
-
-
-@dataclass(frozen=True)
 class Block:
-    """Targets on which the same cells get the same kernels."""
+    """Targets that never get different kernels for a cell that two of them are asked."""
 
     family: str
-    kernels: tuple[str, ...]
     targets: str
     cells: int
     choices: tuple[Choice, ...]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Candidates that were refused in one wording."""
+
+    candidates: tuple[str, ...]
+    category: Category | None
+    words: str
+    """vLLM's own words, without the candidate's name before them; may be empty."""
+    texts: int
+    """How many wordings there are that differ in numbers or targets; ``words`` is the first."""
+    cells: int
+    targets: str
+    where: str
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """Kernels asked for that get the same answers, with all that was refused on the way."""
+
+    family: str
+    kernels: tuple[str, ...]
+    cells: int
+    blocks: tuple[Block, ...]
     refusals: tuple[Refusal, ...]
 
 
-def overview(records: Sequence[Record]) -> tuple[Block, ...]:
-    """One block a family and a set of equal targets, without refusals: the table at the top of a report."""
-    found = []
-    universe = Universe.of(records)
-    for family, members in _grouped(records, lambda record: record.family):
-        found += [replace(block, refusals=()) for block in _blocks(family, members, universe)]
-    return tuple(found)
+def decisions(records: Sequence[Record]) -> list[Record]:
+    """The records on surfaces that choose."""
+    return [record for record in records if record.surface not in FACTS]
 
 
-def details(records: Sequence[Record]) -> tuple[Block, ...]:
-    """One block a kernel and a set of equal targets; kernels that do not differ in any choice share their blocks."""
-    found: dict[tuple[object, ...], list[Block]] = {}
-    universe = Universe.of(records)
-    for (family, _), members in _grouped(records, lambda record: (record.family, record.kernel)):
-        blocks = _blocks(family, members, universe)
-        same = (family, *((block.targets, block.choices, _unworded(block.refusals)) for block in blocks))
-        found.setdefault(same, []).extend(blocks)
-    return tuple(merged for blocks in found.values() for merged in _merged(blocks))
+def overview(records: Sequence[Record], limit: int) -> tuple[Block, ...]:
+    """What is chosen: one block a family and a set of targets.
+
+    Args:
+        records: of a run; those of ``FACTS`` are left out.
+        limit: with more blocks than this, and a ROCm target among them, each family's targets of all other
+            platforms share one block, which then holds more than one answer to the same question.
+    """
+    families = [members for _, members in _grouped(decisions(records), lambda record: (record.surface, record.family))]
+    blocks = [block for members in families for block in _blocks(members)]
+    rocm = any(record.platform is Platform.ROCM for members in families for record in members)
+    if len(blocks) <= limit or not rocm:
+        return tuple(blocks)
+    return tuple(block for members in families for block in _folded(members))
 
 
-def _unworded(refusals: Iterable[Refusal]) -> tuple[object, ...]:
-    """Refusals but for their counts."""
-    return tuple((refusal.candidate, refusal.category, refusal.words, refusal.where) for refusal in refusals)
+def _folded(members: Sequence[Record]) -> list[Block]:
+    """ROCm by sets of targets, everything else as one block."""
+    within = Universe.of(members)
+    others = [record for record in members if record.platform is not Platform.ROCM]
+    mine = [_block(group, within) for group in _alike([r for r in members if r.platform is Platform.ROCM])]
+    return mine + ([_block(others, within)] if others else [])
 
 
-def _merged(blocks: Sequence[Block]) -> list[Block]:
-    """Blocks of several kernels, equal but for the kernel, as one each."""
-    by_targets: dict[str, list[Block]] = {}
-    for block in blocks:
-        by_targets.setdefault(block.targets, []).append(block)
-    return [
-        replace(
-            same[0],
-            kernels=tuple(dict.fromkeys(kernel for block in same for kernel in block.kernels)),
-            cells=sum(block.cells for block in same),
-            choices=tuple(replace(choice, cells=choice.cells * len(same)) for choice in same[0].choices),
-            refusals=tuple(replace(refusal, cells=refusal.cells * len(same)) for refusal in same[0].refusals),
+def schemes(records: Sequence[Record]) -> tuple[Scheme, ...]:
+    """One scheme a kernel asked for; kernels whose blocks do not differ share one."""
+    found: dict[tuple[object, ...], list[Record]] = {}
+    for key, members in _grouped(decisions(records), lambda record: (record.surface, record.family, record.kernel)):
+        same = tuple((block.targets, block.choices) for block in _blocks(members))
+        found.setdefault((*key[:2], same), []).extend(members)
+    return tuple(
+        Scheme(
+            family=members[0].family,
+            kernels=tuple(sorted({record.kernel for record in members}, key=natural)),
+            cells=len(members),
+            blocks=tuple(_blocks(members)),
+            refusals=refusals_of(members),
         )
-        for same in by_targets.values()
-    ]
-
-
-def _blocks(family: str, members: Sequence[Record], within: Universe) -> list[Block]:
-    """Members grouped into sets of targets that make the same choice for the same cells."""
-    by_choice: dict[frozenset[tuple[object, ...]], list[Record]] = {}
-    for _, records in _grouped(members, target_of):
-        by_choice.setdefault(frozenset(map(_decision, records)), []).extend(records)
-    return [_block(family, records, within) for records in by_choice.values()]
-
-
-def _block(family: str, records: Sequence[Record], within: Universe) -> Block:
-    by_label = _grouped(records, label_of)
-    own = Universe.of(records)
-    choices = [Choice(label, len(members), where(members, own)) for label, members in by_label]
-    kernels = sorted({record.kernel for record in records}, key=natural)
-    return Block(
-        family=family,
-        kernels=tuple(kernels),
-        targets=targets_listed(records, within),
-        cells=len(records),
-        choices=tuple(sorted(choices, key=lambda choice: (-choice.cells, choice.chosen))),
-        refusals=refusals_of(records),
+        for members in found.values()
     )
 
 
-def refusals_of(records: Sequence[Record]) -> tuple[Refusal, ...]:
-    """Distinct (candidate, category, words) among the refused candidates, in the candidates' own order."""
-    met: dict[tuple[str, Category | None, str], list[Record]] = {}
-    for record in records:
-        for candidate in record.candidates:
-            if candidate.accepted is False:
-                met.setdefault((candidate.name, candidate.category, candidate.reason), []).append(record)
-    found = []
-    own = Universe.of(records)
-    everywhere = targets_listed(records, own)
-    for (name, category, words), members in met.items():
-        targets = targets_listed(members, own)
-        found.append(
-            Refusal(name, category, words, len(members), where(members, own), "" if targets == everywhere else targets)
-        )
-    order = list(dict.fromkeys(refusal.candidate for refusal in found))
-    return tuple(sorted(found, key=lambda refusal: (order.index(refusal.candidate), -refusal.cells, refusal.words)))
+def _blocks(members: Sequence[Record]) -> list[Block]:
+    within = Universe.of(members)
+    return [_block(group, within) for group in _alike(members)]
+
+
+def _alike(members: Sequence[Record]) -> list[list[Record]]:
+    """Records by sets of targets; a target joins the first larger one that answers all of its cells as it does."""
+    groups: list[tuple[frozenset[tuple[object, ...]], list[Record]]] = []
+    targets = [(frozenset(map(_decision, group)), group) for _, group in _grouped(members, target_of)]
+    for answers, group in sorted(targets, key=lambda item: -len(item[0])):
+        home = next((records for known, records in groups if answers <= known), None)
+        if home is None:
+            groups.append((answers, list(group)))
+        else:
+            home.extend(group)
+    return sorted((records for _, records in groups), key=lambda records: min(map(by_platform, records)))
 
 
 def _decision(record: Record) -> tuple[object, ...]:
@@ -147,6 +144,49 @@ def _decision(record: Record) -> tuple[object, ...]:
         record.layer,
         label_of(record),
     )
+
+
+def _block(records: Sequence[Record], within: Universe) -> Block:
+    own = Universe.of(records)
+    choices = [Choice(label, len(got), where(got, own)) for label, got in _grouped(records, label_of)]
+    return Block(
+        family=records[0].family,
+        targets=targets_listed(records, within),
+        cells=len(records),
+        choices=tuple(sorted(choices, key=lambda choice: (-choice.cells, choice.chosen))),
+    )
+
+
+def refusals_of(records: Sequence[Record]) -> tuple[Refusal, ...]:
+    """The refused candidates, one entry a category and wording, in the candidates' own order."""
+    met: dict[tuple[Category | None, str], list[tuple[str, str, Record]]] = {}
+    for record in records:
+        for candidate in record.candidates:
+            if candidate.accepted is False:
+                words = own_words(candidate.name, candidate.reason)
+                met.setdefault((candidate.category, figures(words)), []).append((candidate.name, words, record))
+    population = Population.of(records)
+    return tuple(_refusal(category, found, population) for (category, _), found in met.items())
+
+
+def _refusal(category: Category | None, found: Sequence[tuple[str, str, Record]], population: Population) -> Refusal:
+    refused = list({record.id: record for _, _, record in found}.values())
+    targets, place = population.placed(refused)
+    return Refusal(
+        candidates=tuple(dict.fromkeys(name for name, _, _ in found)),
+        category=category,
+        words=min(words for _, words, _ in found),
+        texts=len({words for _, words, _ in found}),
+        cells=len(refused),
+        targets=targets,
+        where=place,
+    )
+
+
+def own_words(name: str, reason: str) -> str:
+    """vLLM's words without the candidate's name and the second full stop that its selectors put around them."""
+    words = reason.removeprefix(name).strip()
+    return words[:-1] if words.endswith("..") and not words.endswith("...") else words
 
 
 def _grouped(records: Sequence[Record], key: Callable[[Record], K]) -> list[tuple[K, list[Record]]]:

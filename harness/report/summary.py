@@ -6,6 +6,7 @@ the order of the records. Pure: formats render it, and never look at the records
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +15,17 @@ from harness.compare.gate import Gate, judge_check
 from harness.model.record import Outcome, Record
 from harness.model.run import Manifest, Run
 from harness.model.subject import Subject
-from harness.model.target import Attachment, Platform
-from harness.report.faults import Fault, Undecided, failures, known, undecided
-from harness.report.routes import Block, details, overview
-from harness.report.text import listed, natural, one_line
-from harness.report.where import target_of
+from harness.model.target import Attachment
+from harness.report.faults import Fault, failures, known
+from harness.report.grids import Answers, Grid, answers, grids
+from harness.report.routes import Block, Scheme, overview, schemes
+from harness.report.text import natural, one_line
+from harness.report.undecided import Undecided, undecided
+from harness.report.where import attachments, by_platform, target_of
+
+ROWS = 30
+"""With more sets of targets than this, ``overview`` folds the platforms that are not ROCm."""
+_TARGET = re.compile(r"(.+?) (?:simulated|attached) \((.*)\)")
 
 
 @dataclass(frozen=True)
@@ -45,9 +52,17 @@ class Summary:
     known: tuple[Fault, ...]
     undecided: tuple[Undecided, ...]
     overview: tuple[Block, ...]
-    details: tuple[Block, ...]
-    sources: tuple[str, ...]
-    """The manifest's lines about its targets: simulated or attached, and where the facts come from."""
+    """What is chosen, one entry a family and a set of targets."""
+    schemes: tuple[Scheme, ...]
+    """What is chosen, refused and why, one entry a set of kernels that are answered alike."""
+    answers: tuple[Answers, ...]
+    """The surfaces that choose nothing, a line each."""
+    grids: tuple[Grid, ...]
+    """Their answers, question x target."""
+    sources: tuple[tuple[str, tuple[str, ...]], ...]
+    """Where the facts about the targets come from: (source, targets)."""
+    reproduce: str
+    """The command that asks one cell again; ``ID`` stands for the cell."""
     notes: tuple[str, ...]
 
     @property
@@ -68,9 +83,12 @@ def summarise(run: Run) -> Summary:
         failures=failures(records),
         known=known(records),
         undecided=undecided(records),
-        overview=overview(records),
-        details=details(records),
-        sources=run.manifest.targets,
+        overview=overview(records, ROWS),
+        schemes=schemes(records),
+        answers=answers(records),
+        grids=grids(records),
+        sources=sources(run.manifest.targets),
+        reproduce=f"gfxloop reproduce ID {run.manifest.subject.options}",
         notes=run.notes,
     )
 
@@ -94,14 +112,11 @@ def tally(outcomes: Mapping[Outcome, int]) -> str:
 
 def header(manifest: Manifest, records: Sequence[Record]) -> tuple[tuple[str, str], ...]:
     """What was tested, with what, on which targets, as (label, text); lines that would say nothing are left out."""
-    attached, simulated = (
-        listed((target_of(record) for record in records if record.attachment is kind), limit=40)
-        for kind in (Attachment.ATTACHED, Attachment.SIMULATED)
-    )
+    found = attachments(records)
     lines = (
         *subject_lines(manifest.subject),
-        ("attached", attached or "none"),
-        ("simulated", simulated or "none"),
+        ("attached", found[Attachment.ATTACHED]),
+        ("simulated", found[Attachment.SIMULATED]),
         ("tiers", ", ".join(manifest.tiers)),
         ("matrix", manifest.matrix_digest),
         ("versions", ", ".join(f"{name} {value}" for name, value in sorted(manifest.versions.items()))),
@@ -117,7 +132,8 @@ def subject_lines(subject: Subject) -> tuple[tuple[str, str], ...]:
     digest = f" (digest {subject.aiter.digest})" if subject.aiter.digest else ""
     packages = (f"{'+' if present else '-'}{name}" for name, present in sorted(subject.packages.items()))
     return (
-        ("subject", f"{subject.spec} (vLLM {subject.version}, digest {subject.digest})"),
+        ("subject", f"{subject.spec} (vLLM {subject.version})"),
+        ("digest", subject.digest),
         ("AITER", subject.aiter.spec + digest),
         ("environment", ", ".join(f"{name}={value}" for name, value in sorted(subject.env.items()))),
         ("packages", ", ".join(packages)),
@@ -129,6 +145,19 @@ def _targets(records: Sequence[Record]) -> tuple[TargetLine, ...]:
     groups: dict[tuple[str, Attachment], list[Record]] = {}
     for record in records:
         groups.setdefault((target_of(record), record.attachment), []).append(record)
-    order = list(Platform)
-    keys = sorted(groups, key=lambda key: (order.index(groups[key][0].platform), natural(key[0]), key[1]))
+    keys = sorted(groups, key=lambda key: (by_platform(groups[key][0]), key[1]))
     return tuple(TargetLine(name, kind, outcome_counts(groups[name, kind])) for name, kind in keys)
+
+
+def sources(targets: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The manifest's lines about its targets turned round: each source with the targets that it speaks of.
+
+    Args:
+        targets: ``name simulated (source; source)``; a line of another form is a source of its own.
+    """
+    found: dict[str, list[str]] = {}
+    for line in targets:
+        parts = _TARGET.fullmatch(line)
+        for source in parts[2].split("; ") if parts else [line]:
+            found.setdefault(source, []).extend([parts[1]] if parts else [])
+    return tuple((source, tuple(names)) for source, names in found.items())

@@ -1,30 +1,39 @@
-"""The page of one run on a terminal: failures first, the routing table, the verdict and the report's path last.
+"""The page of one run on a terminal: failures first, what is chosen, the verdict and the report's path last.
 
-In: a summary and a rich ``Console``. Out: text on that console. Foreign text goes through ``one_line`` and never
-through rich's markup, so that it can neither colour nor move anything.
+In: a summary and a rich ``Console``. Out: text on that console, about a screen or two for a full run; all of it is in the
+report too. Foreign text goes through ``one_line`` and never through rich's markup, so that it can neither colour nor
+move anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from harness.compare.gate import Gate
+from harness.report.causes import Wording
 from harness.report.changes import Change, ComparisonSummary, Side
-from harness.report.faults import Fault, Undecided
-from harness.report.routes import Block, Choice
-from harness.report.summary import Summary
+from harness.report.faults import Fault
+from harness.report.grids import Answers
+from harness.report.routes import Block
+from harness.report.summary import Summary, tally
 from harness.report.text import capped, counted, one_line
+from harness.report.undecided import Undecided
 
-FAULTS = 20
+FAULTS = 8
+KNOWN = 4
 CHANGES = 25
-UNDECIDED = 10
+UNDECIDED = 6
+ROWS = 40
 _PIPE_WIDTH = 140
+_MESSAGES = 2
+_HEADER = ("subject", "AITER", "environment", "packages", "tiers", "attached", "simulated")
+_ENDINGS = re.compile(r"(?<=.)(?:ScaledMM)?(?:Linear)?Kernel$")
 
 
 def console_for(stream: IO[str]) -> Console:
@@ -42,35 +51,41 @@ def print_check(summary: Summary, console: Console, report: Path) -> None:
         console: on stdout, as ``console_for`` makes it.
         report: the path named in the last line.
     """
-    for label, text in summary.header:
-        _line(console, f"{label + ':':<13}{one_line(text)}", "dim")
+    _header(console, [(label, text) for label, text in summary.header if label in _HEADER])
     for note in summary.notes:
         _line(console, f"note: {one_line(note)}", "yellow")
-    _section(console, "failures", (_fault(fault) for fault in summary.failures), FAULTS, str(report), "red")
-    _section(console, "known failures and findings", (_fault(f) for f in summary.known), FAULTS, str(report), "yellow")
-    _section(console, "not decided", (_undecided(u) for u in summary.undecided), UNDECIDED, str(report), "yellow")
-    if summary.overview:
-        console.print()
-        console.print(_routes(summary.overview))
+    _section(console, "failures", map(_fault, summary.failures), FAULTS, report, "red")
+    _section(console, "known failures and findings", map(_fault, summary.known), KNOWN, report, "yellow")
+    _routes(console, summary.overview, report)
+    _answers(console, summary.answers)
+    entries = (_undecided(group, console.width) for group in summary.undecided)
+    _section(console, "not decided", entries, UNDECIDED, report, "yellow")
     _end(console, summary.gate, summary.verdict_line, report)
 
 
 def print_comparison(summary: ComparisonSummary, console: Console, report: Path) -> None:
-    """Print the page of one comparison (see ``print_check``)."""
-    _line(console, f"baseline:    {summary.baseline}", "dim")
-    _line(console, f"candidate:   {summary.candidate}", "dim")
+    """Print the page of one comparison (see ``print_check``): what matters most comes first."""
+    _header(console, summary.header)
     for fact in summary.differs:
-        _line(console, f"differs:     {one_line(fact)}", "yellow")
-    _section(console, "changed", (_change(change) for change in summary.told), CHANGES, str(report), "bold")
-    _section(console, "other rows", (_counted(change) for change in summary.counted), CHANGES, str(report), "dim")
+        _line(console, f"differs: {one_line(fact)}", "yellow")
+    for title in dict.fromkeys(change.title for change in summary.told):
+        entries = (_change(change) for change in summary.told if change.title == title)
+        _section(console, title, entries, CHANGES, report, "red" if title == "Regressed" else "bold")
+    _section(console, "other rows", map(_counted, summary.counted), CHANGES, report, "dim")
     _end(console, summary.gate, summary.verdict_line, report)
 
 
+def _header(console: Console, lines: Sequence[tuple[str, str]]) -> None:
+    width = max((len(label) for label, _ in lines), default=0) + 2
+    for label, text in lines:
+        _line(console, f"{label + ':':<{width}}{one_line(text)}", "dim")
+
+
 def _section(
-    console: Console, title: str, entries: Iterable[Sequence[str]], limit: int, report: str, style: str
+    console: Console, title: str, entries: Iterable[Sequence[str]], limit: int, report: Path, style: str
 ) -> None:
     """A title and entries; the first line of an entry stands out, the others are indented."""
-    joined = capped(["\n".join(entry) for entry in entries], limit, "item", report)
+    joined = capped(["\n".join(entry) for entry in entries], limit, "item", str(report))
     if not joined:
         return
     console.print()
@@ -84,24 +99,75 @@ def _section(
 
 def _fault(fault: Fault) -> list[str]:
     outcomes = ", ".join(f"{count} {outcome.value}" for outcome, count in fault.outcomes)
-    lines = [f"{one_line(fault.rule)} at {one_line(fault.symbol)}: {outcomes} on {fault.targets}"]
-    lines += [f"in: {fault.where}"] if fault.where else []
-    lines += [f"{one_line(message)} ({counted(count, 'cell')})" for message, count in fault.messages]
-    lines += [f"{counted(fault.more_messages, 'other wording')}"] if fault.more_messages else []
-    if fault.words not in dict(fault.messages):
-        lines.append(f"why: {one_line(fault.words)}")
-    return [*lines, f"chosen: {', '.join(map(one_line, fault.chosen[:4]))}", f"reproduce: {one_line(fault.reproduce)}"]
+    head = f"{one_line(fault.rule)} at {one_line(fault.symbol)} ({fault.surface.value}): {outcomes} on {fault.targets}"
+    lines = [f"in: {fault.where}"] if fault.where else []
+    lines += [_wording(message) for message in fault.messages[:_MESSAGES]]
+    more = fault.more_messages + len(fault.messages[_MESSAGES:])
+    lines += [counted(more, "other cause")] if more else []
+    lines += [f"why: {one_line(fault.words)}"] if fault.words else []
+    return [head, *lines, f"reproduce: {one_line(fault.reproduce)}"]
 
 
-def _undecided(group: Undecided) -> list[str]:
-    place = f" ({group.where})" if group.where else ""
-    return [f"{group.cells} {group.outcome.value} on {group.targets}{place}: {one_line(group.reason)}"]
+def _wording(message: Wording) -> str:
+    like = f", e.g.; {message.texts} wordings" if message.texts > 1 else ""
+    return f"{one_line(message.example)} ({counted(message.cells, 'cell')}{like})"
+
+
+def _undecided(group: Undecided, width: int) -> list[str]:
+    """Two lines: the cause, cut to the width, then where it is and what to do, which is never cut."""
+    families = ", ".join(f"{one_line(family)} {count}" for family, count in group.families)
+    head = f"{group.cells} {group.outcome.value.replace('_', ' ')} ({families})"
+    like = ", e.g. " if group.reasons > 1 else ": "
+    first = one_line(f"{head}{like}{one_line(group.example)}", width - len("- "))
+    return [first, f"on {group.targets}. To do: {one_line(group.to_do)}"]
+
+
+def _routes(console: Console, blocks: Sequence[Block], report: Path) -> None:
+    """One line a family and set of targets; as many kernels on it as the width allows, the others are counted."""
+    if not blocks:
+        return
+    names = _short_names({choice.chosen for block in blocks for choice in block.choices})
+    families = [one_line(block.family) for block in blocks]
+    family_width, target_width = max(map(len, families)), max(len(block.targets) for block in blocks)
+    console.print()
+    _line(console, f"CHOSEN (kernel class without its common ending, cells; why and why not: {report.name})", "bold")
+    lines = []
+    for index, block in enumerate(blocks):
+        family = "" if index and families[index] == families[index - 1] else families[index]
+        head = f"{family:<{family_width}}  {block.targets:<{target_width}}  "
+        lines.append(head + _kernels(block, names, console.width - len(head)))
+    for line in capped(lines, ROWS, "row", str(report)):
+        _line(console, line, "")
+
+
+def _kernels(block: Block, names: Mapping[str, str], width: int) -> str:
+    shown = [f"{names[choice.chosen]} {choice.cells}" for choice in block.choices]
+    for count in range(len(shown), 0, -1):
+        line = ", ".join(shown[:count]) + (f" +{len(shown) - count} more" if count < len(shown) else "")
+        if len(line) <= width:
+            return line
+    return line
+
+
+def _short_names(names: Iterable[str]) -> dict[str, str]:
+    """Class names without their common endings (``...ScaledMMLinearKernel``), where that leaves them apart."""
+    short = {name: one_line(_ENDINGS.sub("", name)) for name in names}
+    taken = list(short.values())
+    return {name: cut if taken.count(cut) == 1 else one_line(name) for name, cut in short.items()}
+
+
+def _answers(console: Console, lines: Sequence[Answers]) -> None:
+    if lines:
+        console.print()
+    for line in lines:
+        _line(console, f"{line.title}: {line.cells} asked, {tally(line.outcomes)}, see the report", "")
 
 
 def _change(change: Change) -> list[str]:
-    word = change.verdict.value + (", rerouted" if change.rerouted and change.verdict.value != "rerouted" else "")
+    word = ", rerouted" if change.rerouted and change.verdict.value != "rerouted" else ""
+    head = f"{change.verdict.value}{word}: {one_line(change.family)} on {change.targets}"
     place = f" ({change.where})" if change.where else ""
-    lines = [f"{word}: {one_line(change.family)} on {change.targets}{place}: {counted(change.cells, 'cell')}"]
+    lines = [f"{head}{place}: {counted(change.cells, 'cell')}"]
     for name, side in (("before", change.before), ("after ", change.after)):
         lines += _side(name, side) if side else []
     return [*lines, f"reproduce: {one_line(change.reproduce)}"]
@@ -110,31 +176,13 @@ def _change(change: Change) -> list[str]:
 def _side(name: str, side: Side) -> list[str]:
     lines = [f"{name} {one_line(side.label)} [{side.outcome}]"]
     lines += [f"       {one_line(reason)}" for reason in side.reasons]
-    return lines + ([f"       {counted(side.more_reasons, 'other wording')}"] if side.more_reasons else [])
+    return lines + ([f"       {counted(side.more_reasons, 'other reason')}"] if side.more_reasons else [])
 
 
 def _counted(change: Change) -> list[str]:
     place = f" ({change.where})" if change.where else ""
     why = f": {one_line(change.why)}" if change.verdict.value == "not_comparable" else ""
     return [f"{change.verdict.value}: {counted(change.cells, 'cell')} on {change.targets}{place}{why}"]
-
-
-def _routes(blocks: Sequence[Block]) -> Table:
-    """Target x family -> kernels; a family is named once, targets that are equal share a row."""
-    table = Table(box=None, pad_edge=False, show_edge=False)
-    for title in ("family", "targets", "chosen (cells)"):
-        table.add_column(title, overflow="fold")
-    previous = ""
-    for block in blocks:
-        family = "" if block.family == previous else one_line(block.family)
-        previous = block.family
-        table.add_row(Text(family), Text(block.targets), Text("\n".join(map(_choice, block.choices))))
-    return table
-
-
-def _choice(choice: Choice) -> str:
-    place = f" ({choice.where})" if choice.where else ""
-    return f"{one_line(choice.chosen)} x{choice.cells}{place}"
 
 
 def _end(console: Console, gate: Gate, verdict_line: str, report: Path) -> None:

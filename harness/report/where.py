@@ -5,11 +5,12 @@ In: records. Out: phrases. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.model.cell import Surface
 from harness.model.record import Outcome, Record
-from harness.model.target import Platform
+from harness.model.target import Attachment, Platform
 from harness.report.text import listed, natural, one_line
 
 _UNCHOSEN = {
@@ -34,7 +35,23 @@ def model_of(record: Record) -> str | None:
 
 def label_of(record: Record) -> str:
     """The chosen kernel, or why there is none, in one or two words."""
-    return record.chosen if record.chosen is not None else _UNCHOSEN.get(record.outcome, "no kernel")
+    if record.chosen is not None:
+        return record.chosen
+    return _UNCHOSEN.get(record.outcome, "no kernel" if record.surface is Surface.LINEAR else "no answer")
+
+
+def by_platform(record: Record) -> tuple[object, ...]:
+    """Sort key of a record's target: platforms in the order of ``Platform``, then the name."""
+    return tuple(Platform).index(record.platform), natural(target_of(record))
+
+
+def attachments(records: Iterable[Record]) -> dict[Attachment, str]:
+    """The targets of each attachment by their full names, ``none`` where there are none."""
+    found: dict[Attachment, dict[str, None]] = {Attachment.ATTACHED: {}, Attachment.SIMULATED: {}}
+    first = {(target_of(record), record.attachment): record for record in records}
+    for record in sorted(first.values(), key=by_platform):
+        found[record.attachment][one_line(target_of(record))] = None
+    return {kind: ", ".join(names) or "none" for kind, names in found.items()}
 
 
 _AXES: tuple[tuple[str, Callable[[Record], str | None]], ...] = (
@@ -64,6 +81,37 @@ class Universe:
         return cls(axes, {platform: frozenset(names) for platform, names in platforms.items()})
 
 
+@dataclass(frozen=True)
+class Population:
+    """All records of a run or of a comparison: what sets of them are placed in."""
+
+    whole: Universe
+    groups: Mapping[tuple[object, ...], Sequence[Record]]
+    """Records by surface, family and target."""
+
+    @classmethod
+    def of(cls, records: Sequence[Record]) -> Population:
+        """The population of a set of records."""
+        groups: dict[tuple[object, ...], list[Record]] = {}
+        for record in records:
+            groups.setdefault(_group_of(record), []).append(record)
+        return cls(Universe.of(records), groups)
+
+    def placed(self, records: Sequence[Record]) -> tuple[str, str]:
+        """The targets of ``records`` and, as ``where`` tells it, which of those targets' cells they are.
+
+        Cells of another surface or family, or of a target that has none of ``records``, do not count: to name what
+        they alone have would say nothing.
+        """
+        groups = dict.fromkeys(map(_group_of, records))
+        peers = [record for group in groups for record in self.groups[group]]
+        return targets_listed(records, self.whole), where(records, Universe.of(peers))
+
+
+def _group_of(record: Record) -> tuple[object, ...]:
+    return record.surface, record.family, target_of(record)
+
+
 def where(records: Sequence[Record], within: Universe) -> str:
     """How ``records`` lie within a universe along environment, kernel, model and layer; axes they fill are left out.
 
@@ -88,12 +136,22 @@ def targets_listed(records: Sequence[Record], within: Universe) -> str:
     for platform in Platform:
         names, every = got.get(platform, frozenset()), within.platforms.get(platform, frozenset())
         if names:
-            parts.append(f"all {platform.value}" if len(names) > 1 and names == every else _targets(names, every))
+            parts.append(_targets(platform, names, every))
     return ", ".join(parts)
 
 
-def _targets(names: frozenset[str], universe: frozenset[str]) -> str:
-    """Targets of one platform; the product is named only where the records lack another product of the gfx target."""
-    missing = {name.split("/")[0] for name in universe - names}
+def _targets(platform: Platform, names: frozenset[str], every: frozenset[str]) -> str:
+    """Targets of one platform: all of them, all but one or two, or each by name."""
+    if len(names) > 1 and names == every:
+        return f"all {platform.value}"
+    named, missing = _short(names, every), _short(every - names, every)
+    if len(missing) <= 2 and len(named) >= 4:
+        return f"all {platform.value} but {' and '.join(missing)}"
+    return ", ".join(named)
+
+
+def _short(names: frozenset[str], every: frozenset[str]) -> list[str]:
+    """Names in order; the product is named only where ``names`` lacks another product of the gfx target."""
+    missing = {name.split("/")[0] for name in every - names}
     short = {name if name.split("/")[0] in missing else name.split("/")[0] for name in names}
-    return ", ".join(one_line(name) for name in sorted(short, key=natural))
+    return [one_line(name) for name in sorted(short, key=natural)]

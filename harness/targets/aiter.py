@@ -52,11 +52,15 @@ class AiterStandIn:
             "aiter.ops.gemm_op_a4w4": {**self._chip(), "get_GEMM_config": self._fp4_gemm_config},
             "aiter.ops.triton.utils.gemm_config_utils": {"get_gemm_config": self._triton_gemm_config},
         }
-        sys.meta_path.insert(0, _FilledFinder(filled, self._journal))  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _FilledFinder(filled, self._journal))
 
     def _chip(self) -> Mapping[str, Callable[[], object]]:
         target = self._target
-        return {"get_gfx": lambda: target.gfx, "get_gfx_runtime": lambda: target.gfx, "get_cu_num": lambda: target.cu_count}
+        return {
+            "get_gfx": lambda: target.gfx,
+            "get_gfx_runtime": lambda: target.gfx,
+            "get_cu_num": lambda: target.cu_count,
+        }
 
     def _configs(self) -> object:
         """AITER's configuration object: attribute -> path of a tuned table."""
@@ -94,7 +98,9 @@ class AiterStandIn:
     def _fp4_gemm_config(self, M: int, N: int, K: int) -> Mapping[str, str] | None:
         return self._tuned("a4w4_blockscale_tuned_gemm", {"M": M, "N": N, "K": K})
 
-    def _triton_gemm_config(self, config_name: str, M: int, N: int, K: int, *_: object, **__: object) -> tuple[Any, bool]:
+    def _triton_gemm_config(
+        self, config_name: str, M: int, N: int, K: int, *_: object, **__: object
+    ) -> tuple[Any, bool]:
         """AITER's Triton configurations are JSON files of its own tree, which a stand-in does not have."""
         self._journal.unknown.append(
             f"whether AITER has {config_name} tuned for {self._target.gfx}, N={N}, K={K} (pass --aiter path:DIR)"

@@ -12,13 +12,13 @@ import os
 import re
 import stat
 import sys
-import types
 from pathlib import Path
+from typing import Any
 
 from harness.model.target import Target
 from harness.targets.drivers import HIP_VERSION, Lasting, stand_in_module
 
-_ENUM = re.compile(r"enum class (\w+)\s*:\s*int\s*\{(.*?)\}", re.S)
+_ENUM = re.compile(r"enum class (\w+)\s*:\s*int\s*\{(.*?)\}", re.DOTALL)
 
 
 def install_aiter_tree(target: Target, tree: Path, scratch: Path) -> None:
@@ -64,7 +64,7 @@ def _write_tools(target: Target, root: Path) -> Path:
     folder = root / "bin"
     folder.mkdir(parents=True, exist_ok=True)
     scripts = {
-        "hipconfig": f'#!/bin/sh\ncase "$1" in --version) echo {HIP_VERSION}.00000-simulated;; *) echo {HIP_VERSION}.0;; esac\n',
+        "hipconfig": f"#!/bin/sh\necho {HIP_VERSION}.0\n",
         "rocminfo": (
             "#!/bin/sh\ncat <<END\nAgent 1\n  Name:                    " + target.gfx + "\n"
             f"  Device Type:             GPU\n  Compute Unit:            {target.cu_count}\nEND\n"
@@ -82,7 +82,7 @@ def _register_on_cpu() -> None:
     import importlib
 
     try:
-        guard: types.ModuleType = importlib.import_module("torch_guard")
+        guard: Any = importlib.import_module("torch_guard")
     except ModuleNotFoundError:
         return  # an AITER that registers without it
     real = guard.torch_compile_guard

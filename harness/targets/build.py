@@ -33,7 +33,7 @@ NATIVE_MODULES: Mapping[Platform, tuple[str, ...]] = {
 """Compiled modules of the release build, below ``vllm.``. Source: vLLM's setup.py and CMakeLists.txt."""
 
 _NAMESPACE_OF_FOLDER = {"rocm": "_rocm_C", "quickreduce": "_C", "moe": "_moe_C", "cpu": "_C"}
-"""Namespace of ``TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ...)`` by innermost folder. Source: vLLM's CMakeLists.txt."""
+"""Namespace of ``TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ...)`` by innermost folder (vLLM's CMakeLists.txt)."""
 
 _BUILT_FOR: Mapping[str, tuple[str, ...]] = {"octave_torch_bindings.cpp": ("gfx942", "gfx1100")}
 """Files that only the builds for some gfx targets have. Source: VLLM_OCTAVE_KV of vLLM 0.33.0's CMakeLists.txt."""
@@ -152,7 +152,7 @@ def _holds(expression: str, macros: Mapping[str, bool]) -> bool:
     words = words.replace("&&", " and ").replace("||", " or ").replace("!", " not ")
     if not re.fullmatch(r"(?:\s|True|False|and|or|not|[()])*", words):
         return False  # arithmetic on toolkit versions: no operator that routing asks for hangs on one
-    return bool(eval(words)) if words.strip() else False  # noqa: S307 (only the words matched above can be in it)
+    return bool(eval(words)) if words.strip() else False
 
 
 def register(build: DeclaredBuild, queries: Mapping[str, Callable[..., Any]], journal: Journal) -> list[object]:
@@ -170,7 +170,7 @@ def register(build: DeclaredBuild, queries: Mapping[str, Callable[..., Any]], jo
 
     libraries: dict[str, Any] = {}
     for namespace, schema in build.schemas:
-        library = libraries.setdefault(namespace, torch.library.Library(namespace, "FRAGMENT"))  # noqa: TOR901
+        library = libraries.setdefault(namespace, torch.library.Library(namespace, "FRAGMENT"))
         name = schema.partition("(")[0]
         _define(library, schema, name)
         function = queries.get(name) if namespace == "_C" else None
@@ -211,7 +211,9 @@ def _watch_unknown_operators(namespaces: Sequence[str], journal: Journal) -> Non
             return real(self, name)
         except AttributeError:
             if self.name in namespaces and not name.startswith("__"):
-                journal.unanswerable.append(f"whether the build has operator {self.name}::{name} (the subject has no csrc)")
+                journal.unanswerable.append(
+                    f"whether the build has operator {self.name}::{name} (the subject has no csrc)"
+                )
             raise
 
     kind.__getattr__ = __getattr__

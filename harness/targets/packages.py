@@ -118,6 +118,7 @@ class DeviceFunction:
         self._journal = journal
 
     def __call__(self, *_args: object, **_kwargs: object) -> object:
+        """Note the call and raise."""
         raise self._journal.limit(self.__qualname__)
 
     def __getattr__(self, name: str) -> object:
@@ -144,10 +145,15 @@ class AbsentFinder:
         real = importlib.util.find_spec
 
         def find_spec(name: str, package: str | None = None) -> importlib.machinery.ModuleSpec | None:
-            return None if self._blocked(name) else real(name, package)
+            blocked = self._blocked(name)
+            if blocked is None:
+                return real(name, package)
+            if blocked != name:  # the real one imports the parent first
+                raise ModuleNotFoundError(f"No module named {blocked!r}", name=blocked)
+            return None
 
         importlib.util.find_spec = find_spec
-        sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, self)
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         """None for what is not blocked; otherwise what an import gets on a machine that lacks the module."""
@@ -184,9 +190,9 @@ class VllmMetadata(DistributionFinder):
     def __init__(self, version: str) -> None:
         self._version = version
 
-    def find_distributions(self, context: DistributionFinder.Context = DistributionFinder.Context()) -> list[Distribution]:  # noqa: B008
+    def find_distributions(self, context: DistributionFinder.Context | None = None) -> list[Distribution]:
         """One distribution for ``vllm``, none for any other name."""
-        return [_Metadata(self._version)] if context.name == "vllm" else []
+        return [_Metadata(self._version)] if context is not None and context.name == "vllm" else []
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
@@ -202,5 +208,5 @@ class _Metadata(Distribution):
         text = f"Metadata-Version: 2.1\nName: vllm\nVersion: {self._version}\n"
         return text if filename in ("METADATA", "PKG-INFO") else None
 
-    def locate_file(self, path: object) -> Path:  # type: ignore[override]
+    def locate_file(self, path: object) -> Path:
         return Path(str(path))

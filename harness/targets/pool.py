@@ -15,7 +15,7 @@ import types
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -28,7 +28,7 @@ from harness.targets.worker import Answered, Job, Message, Ready, Started, serve
 
 
 class Start(StrEnum):
-    """How a worker starts. Both give the same observations (a test says so); the fork server is several times faster."""
+    """How a worker starts. Both give the same observations (a test says so); the fork server is faster."""
 
     FORK_SERVER = "forkserver"
     FRESH = "spawn"
@@ -54,10 +54,11 @@ class _Worker:
     log: Path
     deadline: float
     deaths: int
+    ready: bool = False
     asked: int | None = None
     answered: int = 0
     """Cells before this index have an observation."""
-    killed: bool = field(default=False)
+    killed: bool = False
 
 
 Report = Callable[[Job, Cell, Observation], None]
@@ -136,14 +137,13 @@ class WorkerPool:
             while not worker.pipe.closed and worker.pipe.poll():
                 self._receive(worker, worker.pipe.recv(), report)
         except (EOFError, OSError):
-            worker.pipe.close()
-            worker.process.join()  # the pipe is closed by the worker's end: its exit status follows at once
+            worker.pipe.close()  # the exit status follows, or the deadline does
 
     def _receive(self, worker: _Worker, message: Message, report: Report) -> None:
         worker.deadline = time.monotonic() + self._limits.cell_s
         match message:
             case Ready():
-                pass
+                worker.ready = True
             case Started(index):
                 worker.asked = index
             case Answered(index, observation):
@@ -158,15 +158,18 @@ class WorkerPool:
         if worker.answered == len(cells):
             return []
         ended, how = self._cause(worker)
-        if worker.asked is None:  # it never got as far as a cell: each of them would meet the same end
-            for cell in cells[worker.answered :]:
+        rest = cells[worker.answered :]
+        if not worker.ready:  # it never got as far as a cell: each of them would meet the same end
+            for cell in rest:
                 report(worker.job, cell, Observation(ended=ended, detail=f"the worker {how} before it asked this cell"))
             return []
-        report(worker.job, cells[worker.asked], Observation(ended=ended, detail=f"the worker {how} while it asked this cell"))
-        rest = cells[worker.asked + 1 :]
+        last = rest[0].id
+        if worker.asked is not None:
+            report(worker.job, rest[0], Observation(ended=ended, detail=f"the worker {how} while it asked this cell"))
+            rest = rest[1:]
         deaths = worker.deaths + 1
-        if rest and deaths >= self._limits.deaths:
-            detail = f"given up: {deaths} workers of this target died, the last one {how} at {cells[worker.asked].id}"
+        if deaths >= self._limits.deaths:
+            detail = f"given up: {deaths} workers of this target died, the last one {how} at {last}"
             for cell in rest:
                 report(worker.job, cell, Observation(ended=Ended.DIED, detail=detail))
             return []
@@ -174,10 +177,11 @@ class WorkerPool:
 
     def _cause(self, worker: _Worker) -> tuple[Ended, str]:
         if worker.killed:
-            limit = self._limits.import_s if worker.asked is None else self._limits.cell_s
-            return Ended.TIMED_OUT, f"gave no sign for {limit:.0f} s and was killed"
+            limit = self._limits.cell_s if worker.ready else self._limits.import_s
+            return Ended.TIMED_OUT, f"gave no sign for {limit:g} s and was killed"
         code = worker.process.exitcode or 0
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+        names = {known.value: known.name for known in signal.Signals}  # it has no real-time signals
+        how = f"was killed by {names.get(-code, f'signal {-code}')}" if code < 0 else f"ended with status {code}"
         last = _last_line(worker.log)
         return Ended.DIED, how + (f" ({last})" if last else "")
 

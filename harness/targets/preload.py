@@ -1,7 +1,8 @@
-"""Imported once by the fork server: the third-party modules that vLLM imports, so that a worker need not.
+"""Imported once by the fork server, and only by it: the third-party modules that vLLM imports.
 
-Only the fork server may import this module. In: nothing. Out: ``sys.modules`` filled with modules that do not look at the target. It must not import vLLM, or any
-module that bakes a device in; the test that compares fork server and fresh process guards that.
+In: nothing. Out: ``sys.modules`` filled with modules that do not look at the target, so that a worker need not import
+them. It must not import vLLM, or any module that bakes a device in: the test that compares fork server and fresh
+process guards that.
 """
 
 from __future__ import annotations

@@ -60,11 +60,24 @@ FIXED_ENV: Mapping[str, str] = {
 }
 """Set in every worker: quiet, offline, no plugin of this machine."""
 
-_DECIDING = ("VLLM_", "AITER_", "HIP_", "CUDA_", "ROCR_", "TRITON_", "TORCHINDUCTOR_", "FLASH_ATTENTION_", "GPU_", "CU_")
+_DECIDING = (
+    "VLLM_",
+    "AITER_",
+    "HIP_",
+    "CUDA_",
+    "ROCR_",
+    "TRITON_",
+    "TORCHINDUCTOR_",
+    "FLASH_ATTENTION_",
+    "GPU_",
+    "CU_",
+)
 """Prefixes of variables that can decide routing: those of this machine never reach a worker."""
 
 
-def worker_environment(machine: Mapping[str, str], target: Target, env: Mapping[str, str], scratch: Path) -> dict[str, str]:
+def worker_environment(
+    machine: Mapping[str, str], target: Target, env: Mapping[str, str], scratch: Path
+) -> dict[str, str]:
     """The environment of a worker: this machine's without what decides routing, plus the cell's."""
     kept = {name: value for name, value in machine.items() if not name.startswith(_DECIDING)}
     own = {"VLLM_CACHE_ROOT": str(scratch / "vllm")}
@@ -98,7 +111,7 @@ def install(target: Target, view: View, scratch: Path) -> Simulation:
     for name in build.NATIVE_MODULES[target.platform]:
         drivers.stand_in_module(f"vllm.{name}", patch)
     if target.platform is Platform.CUDA:
-        sys.meta_path.insert(0, drivers.NvmlFinder(target, view.tree))  # type: ignore[arg-type]
+        sys.meta_path.insert(0, drivers.NvmlFinder(target, view.tree))
     return Simulation(target, view, journal, stand_in, keep)
 
 
@@ -118,10 +131,10 @@ def _install_packages(target: Target, view: View, journal: Journal) -> None:
     presence = packages.packages_of(target.platform, view.packages)
     for name, present in presence.items():
         if present:
-            sys.meta_path.insert(0, packages.StandInFinder(name, journal))  # type: ignore[arg-type]
+            sys.meta_path.insert(0, packages.StandInFinder(name, journal))
     absent = [name for name, present in presence.items() if not present]
     private = [name for name, homes in packages.VENDOR_MODULES.items() if target.platform not in homes]
     if target.platform is not Platform.ROCM or view.aiter == "none":
         absent.append("aiter")
     packages.AbsentFinder(absent, private, view.tree, journal).install()
-    sys.meta_path.append(packages.VllmMetadata(view.version))  # type: ignore[arg-type]
+    sys.meta_path.append(packages.VllmMetadata(view.version))

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from harness.model.target import Target
+
 CONFIG_FILES: Mapping[str, str] = {
     "AITER_CONFIG_GEMM_A4W4_FILE": "a4w4_blockscale_tuned_gemm",
     "AITER_CONFIG_GEMM_A8W8_FILE": "a8w8_tuned_gemm",
@@ -70,6 +72,27 @@ def find_row(directory: Path, base: str, key: Mapping[str, object]) -> TunedRow 
     rows = read_table(directory, base)
     names = tuple(name for name in key if rows and name in rows[0].columns)
     return _index(directory, base, names).get(tuple(str(key[name]) for name in names))
+
+
+def nearest_row(directory: Path, base: str, target: Target, n: int, k: int) -> TunedRow | None:
+    """The row that best explains why a shape counts as tuned: one of this target, else one of any target.
+
+    Args:
+        directory: folder in AITER's layout.
+        base: base name of the table.
+        target: whose gfx target and number of compute units the row should have.
+        n: rows of the weight [N, K].
+        k: columns of the weight.
+    """
+    own = {"gfx": target.gfx, "cu_num": target.cu_count}
+    for key in ({**own, "N": n, "K": k}, {"N": n, "K": k}):
+        try:
+            row = find_row(directory, base, key)
+        except FileNotFoundError:
+            return None
+        if row is not None:
+            return row
+    return None
 
 
 @lru_cache(maxsize=256)

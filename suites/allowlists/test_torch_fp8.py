@@ -1,4 +1,4 @@
-"""The table of PR #51021: who may be given ``torch._scaled_mm`` on FP8. gfx1100 may not, and falls to the next kernel."""
+"""The table of PR #51021: who may be given ``torch._scaled_mm`` on FP8. gfx1100 may not: it gets the next kernel."""
 
 import pytest
 

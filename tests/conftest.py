@@ -1,0 +1,127 @@
+"""What tests of several folders share: real releases, the matrix, and the answers of real vLLM, asked once a test run.
+
+A worker that imports vLLM costs seconds, so answers go through one observation cache that all xdist processes of a test
+run share, and that goes with it: nothing of an earlier test run is ever believed.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from harness.bundled import matrix_path
+from harness.cli.options import cache_folder
+from harness.matrix import Matrix, load_matrix, select
+from harness.model.cell import Cell, Kernel, Layer, Surface, Tier
+from harness.model.record import Record
+from harness.probes.campaign import Campaign, Request
+from harness.probes.engine import Engine
+from harness.subjects import Located, progress_on, resolve
+from harness.targets.facts import TARGETS
+
+TODAY = datetime.date(2026, 1, 1)
+TESTS = Path(__file__).parent
+SHARED = TESTS.parents[1] / "shared"
+SCRIPTED_PROBE = "scripted_probe"
+
+
+@pytest.fixture(scope="session")
+def located() -> Callable[..., Located]:
+    """``located("0.31.0", aiter="none")``: a release of vLLM, fetched once into the user's own cache."""
+
+    @functools.cache
+    def find(version: str = "0.33.0", aiter: str = "stand-in") -> Located:
+        with open(os.devnull, "w") as nowhere:
+            progress = progress_on(nowhere)
+            return resolve(
+                f"pypi:{version}", aiter=aiter, env={}, packages={}, cache=cache_folder(), progress=progress
+            )
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def vllm_tree(located: Callable[..., Located]) -> Path:
+    """The tree of the default release."""
+    return located().tree
+
+
+@pytest.fixture(scope="session")
+def aiter_tables() -> Path:
+    """AITER's real tuned tables."""
+    folder = SHARED / "aiter-configs"
+    if not folder.is_dir():
+        pytest.skip(f"AITER's tuned tables are not on this machine: no {SHARED.name}/{folder.name} beside the clone")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def matrix() -> Matrix:
+    """The repository's own matrix."""
+    return load_matrix(matrix_path(), TARGETS, TODAY)
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of this test run that its xdist processes share."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
+def routed(located: Callable[..., Located], matrix: Matrix, shared_folder: Path) -> Callable[..., dict[str, Record]]:
+    """``routed("0.28.0", targets=["gfx1100"], kernels=["allowlist"])``: the records of the cells chosen, by id."""
+
+    def ask(version: str = "0.33.0", *, aiter: str = "stand-in", **words: Sequence[str]) -> dict[str, Record]:
+        found = located(version, aiter)
+        cells = select(matrix.cells, **words, all_targets=TARGETS.values())
+        engine = Engine(found, shared_folder / "observations")
+        campaign = Campaign(Request(matrix.path), matrix, found, cells, (), engine)
+        seen = {key: one for group in engine.groups(cells) for key, one in engine.observe_group(group).items()}
+        return {cell.id: campaign.record(cell, seen[cell.id]) for cell in cells}
+
+    return ask
+
+
+@pytest.fixture(scope="session")
+def make_cell() -> Callable[..., Cell]:
+    """Makes a cell; what is not given is plain."""
+
+    def make(
+        name: str = "kernel",
+        *,
+        target: str = "cpu",
+        surface: Surface = Surface.LINEAR,
+        family: str = "family",
+        scheme: Mapping[str, str | int | bool] | None = None,
+        environment: str = "default",
+        env: Mapping[str, str] | None = None,
+        layer: Layer | None = None,
+    ) -> Cell:
+        tier = Tier.GUARD if surface is Surface.GUARD else Tier.ROUTE
+        kernel = Kernel(name, surface, family, scheme or {})
+        model, tp = ("model", 1) if layer else (None, None)
+        return Cell(tier, TARGETS[target], environment, env or {}, kernel, model, tp, layer)
+
+    return make
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Name of a probe that workers can import: it runs the code that stands in a cell's scheme under ``do``."""
+    monkeypatch.syspath_prepend(TESTS / "targets")
+    return SCRIPTED_PROBE
+
+
+@pytest.fixture(scope="session")
+def tiny_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A vLLM tree with nothing in it, which imports in no time."""
+    tree = tmp_path_factory.mktemp("tiny")
+    (tree / "vllm").mkdir()
+    (tree / "vllm" / "__init__.py").write_text("")
+    return tree
