@@ -38,9 +38,7 @@ def located() -> Callable[..., Located]:
     def find(version: str = "0.33.0", aiter: str = "stand-in") -> Located:
         with open(os.devnull, "w") as nowhere:
             progress = progress_on(nowhere)
-            return resolve(
-                f"pypi:{version}", aiter=aiter, env={}, packages={}, cache=cache_folder(), progress=progress
-            )
+            return resolve(f"pypi:{version}", aiter=aiter, env={}, packages={}, cache=cache_folder(), progress=progress)
 
     return find
 

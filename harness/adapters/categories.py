@@ -8,7 +8,7 @@ from harness.model.record import Category
 
 _RULES: tuple[tuple[Category, str], ...] = (
     (Category.TUNED_TABLE, r"\btuned\b|tuned list"),
-    (Category.ENVIRONMENT, r"VLLM_[A-Z0-9_]+|environment variable|requires setting|enabled by"),
+    (Category.ENVIRONMENT, r"VLLM_[A-Z0-9_]+|environment variable|requires setting|enabled by|batch.?invarian"),
     (Category.PACKAGE, r"not installed|not available|package|requires `?\w+`? to be installed|not built|compiled"),
     (
         Category.ARCHITECTURE,
@@ -16,9 +16,9 @@ _RULES: tuple[tuple[Category, str], ...] = (
     ),
     (
         Category.PLATFORM,
-        r"requires? (?:a )?(?:platform|CUDA|ROCm|XPU|CPU)|only supported on|ROCm|CUDA|XPU|CPU|platform",
+        r"only supported on|\b(?:ROCm|CUDA|XPU|CPU)\b|platform",
     ),
-    (Category.SHAPE, r"divisible|multiple of|shape|group.?size|dimension|partition|\bN\b.*\bK\b|K=|N="),
+    (Category.SHAPE, r"divisible|multiple of|\bshape|group.?size|dimension|partition|\bN\b.*\bK\b|K=|N="),
     (
         Category.SCHEME,
         r"quant|scale|symmetric|zero.?point|per.?tensor|channel|dtype|act_type|activation|weight|bfloat16|float16",
@@ -28,5 +28,6 @@ _RULES: tuple[tuple[Category, str], ...] = (
 
 
 def categorise(reason: str) -> Category:
-    """The first category whose words stand in ``reason``; ``other`` where none do."""
-    return next((category for category, words in _RULES if re.search(words, reason, re.IGNORECASE)), Category.OTHER)
+    """The first category whose words stand in ``reason``; ``other`` where none do. A kernel's name tells nothing."""
+    said = re.sub(r"\w+Kernel\b", "", reason)
+    return next((category for category, words in _RULES if re.search(words, said, re.IGNORECASE)), Category.OTHER)

@@ -30,13 +30,14 @@ class Watch:
         self._codes = codes
 
     def __enter__(self) -> Watch:
+        self._before = sys.getprofile()
         sys.setprofile(self._profile)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        sys.setprofile(None)
+        sys.setprofile(self._before)
 
     def _profile(self, frame: FrameType, event: str, value: Any) -> None:
         if event == "return" and frame.f_code in self._codes:

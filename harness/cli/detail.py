@@ -33,5 +33,6 @@ def print_record(record: Record, subject: Subject, console: Console) -> None:
 def candidate_line(candidate: Candidate) -> str:
     """``Name: passed over (architecture): vLLM's words``."""
     category = f" ({candidate.category})" if candidate.category else ""
-    reason = f": {candidate.reason}" if candidate.reason else ""
+    words = candidate.reason.removeprefix(candidate.name).lstrip(": ")  # vLLM often begins with the name itself
+    reason = f": {words}" if words else ""
     return f"{candidate.name}: {_MARK[candidate.accepted]}{category}{reason}"

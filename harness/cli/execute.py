@@ -30,7 +30,7 @@ def execute(campaign: Campaign, directory: Path, command: str) -> Run:
     progress = progress_on(sys.stderr)
     manifest = campaign.manifest(command, utc_now())
     with RunWriter(directory, manifest, shard="main") as writer:
-        progress.start(len(campaign.cells), f"asking {campaign.located.subject.spec}")
+        progress.start(len(campaign.cells), f"asking {campaign.located.subject.spec}", "cells")
 
         def on_record(record: Record) -> None:
             writer.write(record)

@@ -78,7 +78,8 @@ def _print(records: tuple[Record, ...], campaign: Campaign, console: Console) ->
             layers = ", ".join(
                 f"{record.layer} {record.shape[0]}x{record.shape[1]}" for record in answer if record.shape
             )
-            taken = answer[0].chosen or answer[0].outcome.value
+            refused = "no kernel" if answer[0].outcome is Outcome.PASSED else answer[0].outcome.value
+            taken = answer[0].chosen or refused
             console.print(Text(f"  {layers} -> {taken}"))
             if answer[0].outcome is not Outcome.PASSED or answer[0].chosen is None:
                 console.print(Text(f"      {answer[0].reason}"))

@@ -82,7 +82,7 @@ def _unexpected(cell: Cell, seen: Observation, expected: Expected | None) -> tup
     if answer not in expected.never and (expected.allowed is None or answer in expected.allowed):
         return ()
     got = "vLLM refuses" if seen.ended is Ended.REFUSED else f"{cell.kernel.name} gives {seen.chosen}"
-    message = f"{got} on {cell.target.name}, expected {_words(expected)} [{expected.where}]"
+    message = f"{got} on {cell.target.name}: {expected.because}. Expected {_names(expected)} [{expected.where}]"
     return (Finding(rule="expectation", symbol=seen.symbol or str(seen.chosen), message=message),)
 
 
@@ -92,12 +92,13 @@ def _outcome(seen: Observation, findings: tuple[Finding, ...], expected: Expecte
     if seen.ended in _WITHOUT_ANSWER:
         return _WITHOUT_ANSWER[seen.ended], seen.detail
     if seen.ended is Ended.REFUSED:
-        reason = f"vLLM refuses: {seen.detail.rstrip(': ')}" + (
-            "" if seen.candidates else " (it lists no kernel for this)"
-        )
+        # The reasons that vLLM lists below its first line are the candidates' own words.
+        first = seen.detail.partition("\n")[0].removesuffix("Reasons: ").rstrip(" .")
+        reason = f"vLLM refuses: {first}" + ("" if seen.candidates else " (it lists no kernel for this)")
     else:
         reason = f"{seen.chosen}" + (f": {seen.detail}" if seen.detail else "")
-    return Outcome.PASSED, reason + (f"; as expected: {expected.because}" if expected else "")
+    stated = expected is not None and expected.allowed is not None
+    return Outcome.PASSED, reason + (f"; as expected: {expected.because}" if expected and stated else "")
 
 
 def _known(outcome: Outcome, reason: str, known: KnownFailure | None) -> tuple[Outcome, str]:
@@ -115,9 +116,14 @@ def _words(expected: Expected | None) -> str | None:
     """The expectation in words: ``A or B, never C: because``."""
     if expected is None:
         return None
+    return f"{_names(expected)}: {expected.because}"
+
+
+def _names(expected: Expected) -> str:
+    """``A or B, never C``."""
     parts = []
     if expected.allowed is not None:
         parts.append(" or ".join(sorted("a refusal" if name == REFUSAL else name for name in expected.allowed)))
     if expected.never:
         parts.append("never " + " or ".join(sorted(expected.never)))
-    return f"{', '.join(parts)}: {expected.because}"
+    return ", ".join(parts)

@@ -18,13 +18,13 @@ _CODE = re.compile(r"[\d_]|\w\.\w|[a-z][A-Z]")
 _FIGURE = re.compile(r"\b(?:gfx|sm)\d\w*(?:/\w+)?|\d+")
 _ANY = "…"
 _MANY = re.compile(f"{_ANY}(?:(?:, | or ){_ANY})+")
-_NAMES = re.compile(r"(\w+) or (\w+)((?: or \w+){2,})")
+_NAMES = re.compile(r"(\w+)((?: or \w+){3,})")
 _SENTENCE_END = re.compile(r"(?<=[^.\s]\.)\s+(?=[A-Z])")
 _ADVICE = re.compile(r"\s*\((pass [^()]+)\)")
 _PLATFORMS = frozenset(platform.value for platform in Platform)
 
 _TO_DO = {
-    Outcome.UNSUPPORTED: "nothing to do, this release has no such entry point",
+    Outcome.UNSUPPORTED: "nothing, this release has no such entry point",
     Outcome.INDETERMINATE: "ask an attached target, a simulation cannot know",
     Outcome.INFRA: "run it where the cell finds what it needs",
     Outcome.NOT_RUN: "take away what kept it from running and run it again",
@@ -86,5 +86,5 @@ def without_advice(reason: str) -> str:
 
 
 def fewer_names(text: str) -> str:
-    """``A or B or C or D`` as ``A or B or 2 more``: an expectation may forbid a dozen kernels."""
-    return _NAMES.sub(lambda found: f"{found[1]} or {found[2]} or {found[3].count(' or ')} more", text)
+    """``A or B or C or D`` as ``A or 3 more``: an expectation may forbid a dozen kernels."""
+    return _NAMES.sub(lambda found: f"{found[1]} or {found[2].count(' or ')} more", text)

@@ -27,8 +27,11 @@ TITLES = {
     (Verdict.REROUTED, True): "Rerouted to another kernel",
     (Verdict.REROUTED, False): "Rerouted: the same kernel, after other candidates",
     (Verdict.KNOWN, True): "Failing on both sides, but not in the same way",
+    (Verdict.KNOWN, False): "known (failing on both sides alike)",
+    (Verdict.ADDED, True): "added (only in the candidate)",
+    (Verdict.REMOVED, True): "removed (only in the baseline)",
 }
-"""Titles of the entries told in full, in the order of a page."""
+"""(verdict, whether the two sides differ in what matters most for it) -> what a page calls such entries."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +55,14 @@ class Change:
     """Of the first of the cells."""
     reproduce: str
     example: str
+    told: bool
+    """Whether a page tells both sides, or only counts the cells."""
 
     @property
     def title(self) -> str:
-        """The heading under which a page tells it."""
-        same_kernel = self.verdict is Verdict.REROUTED and not self.kernel_differs
-        return TITLES.get((self.verdict, not same_kernel), self.verdict.value)
+        """What a page calls it: a heading for what is told in full."""
+        differs = {Verdict.REROUTED: self.kernel_differs, Verdict.KNOWN: self.told}.get(self.verdict, True)
+        return TITLES.get((self.verdict, differs), self.verdict.value.replace("_", " "))
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ class ComparisonSummary:
     gate: Gate
     differs: tuple[str, ...]
     told: tuple[Change, ...]
-    """Regressed, fixed, rerouted, and known failures that fail in another way now; in the order of ``TITLES``."""
+    """Regressed, fixed, rerouted, and known failures that fail in another way now; the weightiest first."""
     counted: tuple[Change, ...]
     """Added, removed, not comparable and unchanged failures: where they are, without both sides."""
 
@@ -87,7 +92,7 @@ class ComparisonSummary:
 def summarise_comparison(comparison: Comparison) -> ComparisonSummary:
     """Aggregate a comparison."""
     counts = Counter(row.verdict for row in comparison.rows)
-    told = [row for row in comparison.rows if row.verdict in CHANGED or _fails_otherwise(row)]
+    told = [row for row in comparison.rows if _is_told(row)]
     ids = {row.id for row in told}
     rest = [row for row in comparison.rows if row.verdict is not Verdict.UNCHANGED and row.id not in ids]
     population = Population.of([_present(row) for row in comparison.rows])
@@ -111,7 +116,10 @@ def _header(comparison: Comparison) -> tuple[tuple[str, str], ...]:
     if before == after:
         return (*subjects, *((kind.value, names) for kind, names in after.items()))
     sides = (("baseline", before), ("candidate", after))
-    return (*subjects, *((f"{kind.value} in the {side}", names) for side, found in sides for kind, names in found.items()))
+    return (
+        *subjects,
+        *((f"{kind.value} in the {side}", names) for side, found in sides for kind, names in found.items()),
+    )
 
 
 def _subject(manifest: Manifest) -> str:
@@ -119,16 +127,18 @@ def _subject(manifest: Manifest) -> str:
     return f"{subject.spec} (vLLM {subject.version}), AITER {subject.aiter.spec}, run of {manifest.started}"
 
 
-def _fails_otherwise(row: Row) -> bool:
-    """A known failure whose route, outcome or broken rules changed: a second fault may hide behind the first."""
-    return row.verdict is Verdict.KNOWN and bool(row.before and row.after and changes(row.before, row.after))
+def _is_told(row: Row) -> bool:
+    """Changed, or a known failure that fails otherwise now: a second fault may hide behind the first."""
+    if row.verdict is not Verdict.KNOWN:
+        return row.verdict in CHANGED
+    return bool(row.before and row.after and changes(row.before, row.after))
 
 
 def _grouped(rows: Sequence[Row], population: Population) -> tuple[Change, ...]:
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
         record = _present(row)
-        told = row.verdict in CHANGED or _fails_otherwise(row)
+        told = _is_told(row)
         detail = (_look(row.before), _look(row.after)) if told else _class_of(row)
         groups.setdefault((row.verdict, record.surface, record.family if told else "", detail), []).append(row)
     found = [_change(members, population) for members in groups.values()]
@@ -177,4 +187,5 @@ def _change(rows: Sequence[Row], population: Population) -> Change:
         why=first.why,
         reproduce=records[0].reproduce,
         example=first.id,
+        told=_is_told(first),
     )

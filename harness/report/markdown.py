@@ -6,7 +6,6 @@ reproduce it, the facts about the targets. It collapses, and says where the rest
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from harness.model.record import Outcome
@@ -14,9 +13,9 @@ from harness.report.causes import Wording
 from harness.report.faults import Fault
 from harness.report.grids import Grid
 from harness.report.markup import code, codes, folded, joined, nested, placed, section, table
-from harness.report.routes import Block, Choice, Refusal, Scheme
+from harness.report.routes import Block, Choice, Family, Refusal, Scheme
 from harness.report.summary import Summary, TargetLine, tally
-from harness.report.text import capped, counted, one_line
+from harness.report.text import capped, counted
 from harness.report.undecided import Undecided
 
 FAULTS = 40
@@ -42,7 +41,7 @@ def markdown(summary: Summary) -> str:
     lines += section("Failures", capped([_fault(f) for f in summary.failures], FAULTS, "item", _ELSEWHERE))
     known = capped([_fault(f) for f in summary.known], FAULTS, "item", _ELSEWHERE)
     lines += section("Known failures and findings", known)
-    lines += section("What is chosen, what is refused and why", _routes(summary.schemes))
+    lines += section("What is chosen, what is refused and why", _routes(summary.families))
     lines += section("Not decided", capped([_undecided(u) for u in summary.undecided], UNDECIDED, "item", _ELSEWHERE))
     lines += section("Targets", table(("target", "", "outcomes"), [_target(line) for line in summary.targets]))
     lines += section("How to reproduce", _reproduce(summary))
@@ -61,35 +60,28 @@ def _fault(fault: Fault) -> str:
 
 
 def _wording(message: Wording) -> str:
-    like = f", e.g.; {message.texts} wordings" if message.texts > 1 else ""
+    like = f", {message.texts} wordings" if message.texts > 1 else ""
     return f"{code(message.example)} ({counted(message.cells, 'cell')}{like})"
 
 
-def _routes(schemes: Sequence[Scheme]) -> list[str]:
-    """A heading a family; in it what each scheme gets, a row a set of targets, and the refusals folded below."""
+def _routes(families: Sequence[Family]) -> list[str]:
+    """A heading a family; below it what each scheme gets, a row a set of targets, and the refusals of all, folded."""
     lines: list[str] = []
-    families = dict.fromkeys(scheme.family for scheme in schemes)
     for family in families:
-        lines += ["", f"### {code(family)}"]
-        for scheme in schemes:
-            lines += _scheme(scheme) if scheme.family == family else []
-    if lines:
-        lines = ["Targets in one row never get different kernels for a cell that two of them are asked.", *lines]
-    return lines
+        refusals = [_refusal(refusal) for refusal in family.refusals]
+        lines += ["", f"### {code(family.name)}", *(line for scheme in family.schemes for line in _scheme(scheme)), ""]
+        title = f"refused, and why: {counted(len(refusals), 'reason')}"
+        lines += folded(title, capped(refusals, REFUSALS, "reason", _ELSEWHERE))
+    return (
+        ["Targets in one row never get different kernels for a cell that two of them are asked.", *lines]
+        if lines
+        else []
+    )
 
 
 def _scheme(scheme: Scheme) -> list[str]:
     rows = [[code(block.targets), _choices(block)] for block in scheme.blocks]
-    refusals = [_refusal(refusal) for refusal in scheme.refusals]
-    title = f"refused before it: {counted(len(refusals), 'reason')}"
-    return [
-        "",
-        f"{codes(scheme.kernels)}, {counted(scheme.cells, 'cell')}:",
-        "",
-        *table(("on", "gets (cells)"), rows),
-        "",
-        *folded(title, capped(refusals, REFUSALS, "reason", _ELSEWHERE)),
-    ]
+    return ["", f"{codes(scheme.kernels)}, {counted(scheme.cells, 'cell')}:", "", *table(("on", "gets (cells)"), rows)]
 
 
 def _choices(block: Block) -> str:
@@ -104,7 +96,8 @@ def _refusal(refusal: Refusal) -> str:
     words = code(refusal.words) if refusal.words else "no reason given"
     like = f" ({counted(refusal.texts, 'wording')})" if refusal.texts > 1 else ""
     category = f" [{refusal.category.value}]" if refusal.category else ""
-    return f"- {codes(refusal.candidates)}: {words}{like}{category} on {placed(refusal.targets, refusal.where)}"
+    names = codes(refusal.candidates) or "no candidate"
+    return f"- {names}: {words}{like}{category} on {placed(refusal.targets, refusal.where)}"
 
 
 def _undecided(group: Undecided) -> str:
@@ -125,7 +118,9 @@ def _target(line: TargetLine) -> list[str]:
 
 def _reproduce(summary: Summary) -> list[str]:
     rest = [[label, code(text)] for label, text in summary.header if label not in _TOP]
-    sources = [f"- {code(source)}" + (f": {codes(names)}" if names else "") for source, names in summary.sources]
+    sources = [
+        f"- {code(source)}" + (f": {code(', '.join(names))}" if names else "") for source, names in summary.sources
+    ]
     return [
         f"One cell: {code(summary.reproduce)}, with the ID of any record.",
         "",
@@ -138,7 +133,8 @@ def _reproduce(summary: Summary) -> list[str]:
 
 
 def _grid(grid: Grid) -> list[str]:
-    title = re.sub(r"[^\w .-]", "_", one_line(grid.family))
-    rows = [["<br>".join(map(code, names)), *(code(told) if told else "" for told in line)] for names, line in grid.rows]
-    body = table((f"{grid.title}: {title}", *map(code, grid.columns)), rows)
+    rows = [
+        ["<br>".join(map(code, names)), *(code(told) if told else "" for told in line)] for names, line in grid.rows
+    ]
+    body = table((f"{grid.title}: {code(grid.family)}", *map(code, grid.columns)), rows)
     return [*body, ""]

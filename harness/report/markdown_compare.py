@@ -1,7 +1,7 @@
 """The page of one comparison as Markdown, written as ``compare.md``.
 
-In: a ``ComparisonSummary``. Out: Markdown: what blocks, then regressed, fixed, rerouted, each with both kernels and both
-reasons, then the rest. Foreign text goes into code spans (see ``harness.report.markup``).
+In: a ``ComparisonSummary``. Out: Markdown: what blocks, then regressed, fixed, rerouted, each with both kernels and
+both reasons, then the rest. Foreign text goes into code spans (see ``harness.report.markup``).
 """
 
 from __future__ import annotations
@@ -51,4 +51,4 @@ def _side(name: str, side: Side) -> str:
 
 def _counted(change: Change) -> str:
     why = f": {code(change.why)}" if change.verdict is Verdict.NOT_COMPARABLE else ""
-    return f"- {_word(change.verdict)}: {counted(change.cells, 'cell')} on {placed(change.targets, change.where)}{why}"
+    return f"- {change.title}: {counted(change.cells, 'cell')} on {placed(change.targets, change.where)}{why}"

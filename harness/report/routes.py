@@ -14,6 +14,7 @@ from harness.model.record import Category, Record
 from harness.model.target import Platform
 from harness.report.causes import figures
 from harness.report.text import natural
+from harness.report.undecided import KINDS
 from harness.report.where import Population, Universe, by_platform, label_of, model_of, target_of, targets_listed, where
 
 K = TypeVar("K", bound=Hashable)
@@ -47,6 +48,7 @@ class Refusal:
     """Candidates that were refused in one wording."""
 
     candidates: tuple[str, ...]
+    """Empty where vLLM has no candidate at all."""
     category: Category | None
     words: str
     """vLLM's own words, without the candidate's name before them; may be empty."""
@@ -59,13 +61,21 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Scheme:
-    """Kernels asked for that get the same answers, with all that was refused on the way."""
+    """Kernels asked for that get the same answers."""
 
-    family: str
     kernels: tuple[str, ...]
     cells: int
     blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class Family:
+    """All that a run says of one family of kernels on one surface."""
+
+    name: str
+    schemes: tuple[Scheme, ...]
     refusals: tuple[Refusal, ...]
+    """Of all schemes: most of them hold for several."""
 
 
 def decisions(records: Sequence[Record]) -> list[Record]:
@@ -81,12 +91,13 @@ def overview(records: Sequence[Record], limit: int) -> tuple[Block, ...]:
         limit: with more blocks than this, and a ROCm target among them, each family's targets of all other
             platforms share one block, which then holds more than one answer to the same question.
     """
-    families = [members for _, members in _grouped(decisions(records), lambda record: (record.surface, record.family))]
-    blocks = [block for members in families for block in _blocks(members)]
-    rocm = any(record.platform is Platform.ROCM for members in families for record in members)
+    groups = _families(records)
+    blocks = [block for members in groups for block in _blocks(members)]
+    rocm = any(record.platform is Platform.ROCM for members in groups for record in members)
     if len(blocks) <= limit or not rocm:
         return tuple(blocks)
-    return tuple(block for members in families for block in _folded(members))
+    folded = [block for members in groups for block in _folded(members)]
+    return tuple(folded if len(folded) < len(blocks) else blocks)
 
 
 def _folded(members: Sequence[Record]) -> list[Block]:
@@ -97,22 +108,28 @@ def _folded(members: Sequence[Record]) -> list[Block]:
     return mine + ([_block(others, within)] if others else [])
 
 
-def schemes(records: Sequence[Record]) -> tuple[Scheme, ...]:
+def families(records: Sequence[Record]) -> tuple[Family, ...]:
+    """Every family of kernels that the run asked for, with its schemes and refusals."""
+    return tuple(Family(members[0].family, schemes_of(members), refusals_of(members)) for members in _families(records))
+
+
+def schemes_of(records: Sequence[Record]) -> tuple[Scheme, ...]:
     """One scheme a kernel asked for; kernels whose blocks do not differ share one."""
     found: dict[tuple[object, ...], list[Record]] = {}
-    for key, members in _grouped(decisions(records), lambda record: (record.surface, record.family, record.kernel)):
-        same = tuple((block.targets, block.choices) for block in _blocks(members))
-        found.setdefault((*key[:2], same), []).extend(members)
+    for _, members in _grouped(records, lambda record: record.kernel):
+        found.setdefault(tuple(_blocks(members)), []).extend(members)
     return tuple(
         Scheme(
-            family=members[0].family,
             kernels=tuple(sorted({record.kernel for record in members}, key=natural)),
             cells=len(members),
             blocks=tuple(_blocks(members)),
-            refusals=refusals_of(members),
         )
         for members in found.values()
     )
+
+
+def _families(records: Sequence[Record]) -> list[list[Record]]:
+    return [members for _, members in _grouped(decisions(records), lambda record: (record.surface, record.family))]
 
 
 def _blocks(members: Sequence[Record]) -> list[Block]:
@@ -130,7 +147,12 @@ def _alike(members: Sequence[Record]) -> list[list[Record]]:
             groups.append((answers, list(group)))
         else:
             home.extend(group)
-    return sorted((records for _, records in groups), key=lambda records: min(map(by_platform, records)))
+    return sorted((records for _, records in groups), key=_first_target)
+
+
+def _first_target(records: Sequence[Record]) -> tuple[object, ...]:
+    """Sort key of records: that of the first of their targets."""
+    return min(by_platform(record) for record in {target_of(record): record for record in records}.values())
 
 
 def _decision(record: Record) -> tuple[object, ...]:
@@ -147,8 +169,7 @@ def _decision(record: Record) -> tuple[object, ...]:
 
 
 def _block(records: Sequence[Record], within: Universe) -> Block:
-    own = Universe.of(records)
-    choices = [Choice(label, len(got), where(got, own)) for label, got in _grouped(records, label_of)]
+    choices = [Choice(label, len(got), where(got, records)) for label, got in _grouped(records, label_of)]
     return Block(
         family=records[0].family,
         targets=targets_listed(records, within),
@@ -158,34 +179,50 @@ def _block(records: Sequence[Record], within: Universe) -> Block:
 
 
 def refusals_of(records: Sequence[Record]) -> tuple[Refusal, ...]:
-    """The refused candidates, one entry a category and wording, in the candidates' own order."""
-    met: dict[tuple[Category | None, str], list[tuple[str, str, Record]]] = {}
-    for record in records:
-        for candidate in record.candidates:
-            if candidate.accepted is False:
-                words = own_words(candidate.name, candidate.reason)
-                met.setdefault((candidate.category, figures(words)), []).append((candidate.name, words, record))
+    """The refusals, platform by platform in the candidates' own order.
+
+    One entry holds what differs in numbers or targets only, and all candidates that it refuses in the same cells.
+    """
+    met: dict[tuple[str, Category | None, str], list[tuple[str, Record]]] = {}
+    for record in sorted(records, key=lambda record: tuple(Platform).index(record.platform)):
+        for name, category, words in _refused(record):
+            met.setdefault((name, category, figures(words)), []).append((words, record))
+    merged: dict[tuple[object, ...], list[tuple[str, Category | None, str]]] = {}
+    for key, found in met.items():
+        merged.setdefault((*key[1:], frozenset(record.id for _, record in found)), []).append(key)
     population = Population.of(records)
-    return tuple(_refusal(category, found, population) for (category, _), found in met.items())
-
-
-def _refusal(category: Category | None, found: Sequence[tuple[str, str, Record]], population: Population) -> Refusal:
-    refused = list({record.id: record for _, _, record in found}.values())
-    targets, place = population.placed(refused)
-    return Refusal(
-        candidates=tuple(dict.fromkeys(name for name, _, _ in found)),
-        category=category,
-        words=min(words for _, words, _ in found),
-        texts=len({words for _, words, _ in found}),
-        cells=len(refused),
-        targets=targets,
-        where=place,
+    return tuple(
+        _refusal(tuple(name for name, _, _ in keys if name), keys[0][1], met[keys[0]], population)
+        for keys in merged.values()
     )
+
+
+def _refused(record: Record) -> list[tuple[str, Category | None, str]]:
+    """The record's refusals; of a refusal without any candidate, the reason itself."""
+    if record.chosen is None and not record.candidates and not (record.outcome.is_bad or record.outcome in KINDS):
+        return [("", None, record.reason)]
+    return [
+        (candidate.name, candidate.category, own_words(candidate.name, candidate.reason))
+        for candidate in record.candidates
+        if candidate.accepted is False
+    ]
+
+
+def _refusal(
+    candidates: tuple[str, ...],
+    category: Category | None,
+    found: Sequence[tuple[str, Record]],
+    population: Population,
+) -> Refusal:
+    texts = {words for words, _ in found}
+    refused = [record for _, record in found]
+    targets, place = population.placed(refused)
+    return Refusal(candidates, category, min(texts), len(texts), len(refused), targets, place)
 
 
 def own_words(name: str, reason: str) -> str:
     """vLLM's words without the candidate's name and the second full stop that its selectors put around them."""
-    words = reason.removeprefix(name).strip()
+    words = reason.removeprefix(name).lstrip(": ").rstrip()
     return words[:-1] if words.endswith("..") and not words.endswith("...") else words
 
 

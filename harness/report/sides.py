@@ -34,48 +34,50 @@ def side_of(pairs: Sequence[tuple[Record, Record | None]]) -> Side | None:
     """One side of an entry from pairs (its record, the other side's); None for an entry that lacks this side."""
     if not pairs:
         return None
-    reasons = _messages([record for record, _ in pairs]) + _candidates(pairs)
+    messages = _messages([record for record, _ in pairs])
+    told = messages[:_MESSAGES] + _candidates(pairs)
     first = pairs[0][0]
     refuses = first.chosen is None and first.candidates and all(c.accepted is False for c in first.candidates)
     return Side(
         label=label_of(first) + (" (vLLM refuses)" if refuses else ""),
         outcome=first.outcome.value,
-        reasons=tuple(reasons[:REASONS]),
-        more_reasons=max(0, len(reasons) - REASONS),
+        reasons=tuple(told[:REASONS]),
+        more_reasons=len(messages[_MESSAGES:]) + len(told[REASONS:]),
     )
 
 
 def _messages(records: Sequence[Record]) -> list[str]:
-    """The commonest findings, or reasons where there are none, that say more than the label and the candidates do."""
+    """The findings, or the reasons where there are none, that say more than the label and the candidates do."""
     found = wordings(fewer_names(message) for record in records for message in _own_messages(record))
-    return [wording.example + (f" ({wording.texts} wordings)" if wording.texts > 1 else "") for wording in found][:_MESSAGES]
+    return [wording.example + (f" ({wording.texts} wordings)" if wording.texts > 1 else "") for wording in found]
 
 
 def _own_messages(record: Record) -> list[str]:
     if record.findings:
         return [finding.message for finding in record.findings]
-    if record.chosen is None:
-        return [] if record.candidates else [record.reason]
-    rest = record.reason.removeprefix(record.chosen).lstrip(":; ")
+    if record.candidates:
+        return []
+    rest = record.reason.removeprefix(record.chosen or "").lstrip(":; ")
     return [rest] if rest else []
 
 
 def _candidates(pairs: Sequence[tuple[Record, Record | None]]) -> list[str]:
-    """``A, B: refused: words`` for each thing that became of candidates, those that the other side treats otherwise first.
+    """``A, B: refused: words`` for what became of candidates, first of those that the other side treats otherwise.
 
     Refusals that both sides have tell nothing about the change, but where there is no kernel each of them is a reason.
     """
-    met: dict[tuple[bool, str], tuple[str, dict[str, None], set[str]]] = {}
+    met: dict[tuple[bool, str, str], tuple[str, set[str]]] = {}
     for record, other in pairs:
         for name, words, differs in _states(record, other):
             if differs or record.chosen is None:
-                _, names, cells = met.setdefault((differs, figures(words)), (words, {}, set()))
-                names[name] = None
-                cells.add(record.id)
-    told = sorted(met.items(), key=lambda item: (not item[0][0], -len(item[1][2])))
+                met.setdefault((differs, figures(words), name), (words, set()))[1].add(record.id)
+    merged: dict[tuple[bool, str, frozenset[str]], tuple[str, list[str]]] = {}
+    for (differs, key, name), (words, cells) in met.items():
+        merged.setdefault((differs, key, frozenset(cells)), (words, []))[1].append(name)
+    told = sorted(merged.items(), key=lambda item: (not item[0][0], -len(item[0][2])))
     return [
         f"{', '.join(names)}: {words}" + (f" (x{len(cells)})" if len(cells) < len(pairs) else "")
-        for _, (words, names, cells) in told
+        for (_, _, cells), (words, names) in told
     ]
 
 

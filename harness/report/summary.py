@@ -18,7 +18,7 @@ from harness.model.subject import Subject
 from harness.model.target import Attachment
 from harness.report.faults import Fault, failures, known
 from harness.report.grids import Answers, Grid, answers, grids
-from harness.report.routes import Block, Scheme, overview, schemes
+from harness.report.routes import Block, Family, families, overview
 from harness.report.text import natural, one_line
 from harness.report.undecided import Undecided, undecided
 from harness.report.where import attachments, by_platform, target_of
@@ -53,8 +53,8 @@ class Summary:
     undecided: tuple[Undecided, ...]
     overview: tuple[Block, ...]
     """What is chosen, one entry a family and a set of targets."""
-    schemes: tuple[Scheme, ...]
-    """What is chosen, refused and why, one entry a set of kernels that are answered alike."""
+    families: tuple[Family, ...]
+    """What is chosen, refused and why."""
     answers: tuple[Answers, ...]
     """The surfaces that choose nothing, a line each."""
     grids: tuple[Grid, ...]
@@ -84,7 +84,7 @@ def summarise(run: Run) -> Summary:
         known=known(records),
         undecided=undecided(records),
         overview=overview(records, ROWS),
-        schemes=schemes(records),
+        families=families(records),
         answers=answers(records),
         grids=grids(records),
         sources=sources(run.manifest.targets),

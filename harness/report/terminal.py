@@ -1,6 +1,6 @@
 """The page of one run on a terminal: failures first, what is chosen, the verdict and the report's path last.
 
-In: a summary and a rich ``Console``. Out: text on that console, about a screen or two for a full run; all of it is in the
+In: a summary and a rich ``Console``. Out: text on that console, about 60 lines for a full run; all of it is in the
 report too. Foreign text goes through ``one_line`` and never through rich's markup, so that it can neither colour nor
 move anything.
 """
@@ -16,18 +16,20 @@ from rich.console import Console
 from rich.text import Text
 
 from harness.compare.gate import Gate
+from harness.model.run import Verdict
 from harness.report.causes import Wording
-from harness.report.changes import Change, ComparisonSummary, Side
+from harness.report.changes import Change, ComparisonSummary
 from harness.report.faults import Fault
 from harness.report.grids import Answers
 from harness.report.routes import Block
-from harness.report.summary import Summary, tally
+from harness.report.sides import REASONS, Side
+from harness.report.summary import Summary
 from harness.report.text import capped, counted, one_line
 from harness.report.undecided import Undecided
 
 FAULTS = 8
 KNOWN = 4
-CHANGES = 25
+CHANGES = 8
 UNDECIDED = 6
 ROWS = 40
 _PIPE_WIDTH = 140
@@ -109,7 +111,7 @@ def _fault(fault: Fault) -> list[str]:
 
 
 def _wording(message: Wording) -> str:
-    like = f", e.g.; {message.texts} wordings" if message.texts > 1 else ""
+    like = f", {message.texts} wordings" if message.texts > 1 else ""
     return f"{one_line(message.example)} ({counted(message.cells, 'cell')}{like})"
 
 
@@ -160,29 +162,33 @@ def _answers(console: Console, lines: Sequence[Answers]) -> None:
     if lines:
         console.print()
     for line in lines:
-        _line(console, f"{line.title}: {line.cells} asked, {tally(line.outcomes)}, see the report", "")
+        outcomes = ", ".join(f"{count} {outcome.value.replace('_', ' ')}" for outcome, count in line.outcomes.items())
+        _line(console, f"{line.title}: {line.cells} asked, {outcomes}, see the report", "")
 
 
 def _change(change: Change) -> list[str]:
-    word = ", rerouted" if change.rerouted and change.verdict.value != "rerouted" else ""
+    word = ", rerouted" if change.rerouted and change.verdict is not Verdict.REROUTED else ""
     head = f"{change.verdict.value}{word}: {one_line(change.family)} on {change.targets}"
     place = f" ({change.where})" if change.where else ""
     lines = [f"{head}{place}: {counted(change.cells, 'cell')}"]
+    # A failure that was there before is not the news: one reason of each side is enough of it here.
+    limit = 1 if change.verdict is Verdict.KNOWN else REASONS
     for name, side in (("before", change.before), ("after ", change.after)):
-        lines += _side(name, side) if side else []
+        lines += _side(name, side, limit) if side else []
     return [*lines, f"reproduce: {one_line(change.reproduce)}"]
 
 
-def _side(name: str, side: Side) -> list[str]:
+def _side(name: str, side: Side, limit: int) -> list[str]:
     lines = [f"{name} {one_line(side.label)} [{side.outcome}]"]
-    lines += [f"       {one_line(reason)}" for reason in side.reasons]
-    return lines + ([f"       {counted(side.more_reasons, 'other reason')}"] if side.more_reasons else [])
+    lines += [f"       {one_line(reason)}" for reason in side.reasons[:limit]]
+    more = side.more_reasons + len(side.reasons[limit:])
+    return lines + ([f"       {counted(more, 'other reason')}"] if more else [])
 
 
 def _counted(change: Change) -> list[str]:
     place = f" ({change.where})" if change.where else ""
-    why = f": {one_line(change.why)}" if change.verdict.value == "not_comparable" else ""
-    return [f"{change.verdict.value}: {counted(change.cells, 'cell')} on {change.targets}{place}{why}"]
+    why = f": {one_line(change.why)}" if change.verdict is Verdict.NOT_COMPARABLE else ""
+    return [f"{change.title}: {counted(change.cells, 'cell')} on {change.targets}{place}{why}"]
 
 
 def _end(console: Console, gate: Gate, verdict_line: str, report: Path) -> None:

@@ -54,31 +54,27 @@ def attachments(records: Iterable[Record]) -> dict[Attachment, str]:
     return {kind: ", ".join(names) or "none" for kind, names in found.items()}
 
 
-_AXES: tuple[tuple[str, Callable[[Record], str | None]], ...] = (
-    ("environment", lambda record: record.environment),
-    ("kernel", lambda record: record.kernel),
-    ("model", model_of),
-    ("layer", lambda record: record.layer),
-)
+_AXES: Mapping[str, Callable[[Record], str | None]] = {
+    "environment": lambda record: record.environment,
+    "kernel": lambda record: record.kernel,
+    "model": model_of,
+    "layer": lambda record: record.layer,
+}
 
 
 @dataclass(frozen=True)
 class Universe:
-    """All values of each axis, and all targets of each platform, in a set of records; computed once."""
+    """All targets of each platform in a set of records; computed once."""
 
-    axes: Mapping[str, frozenset[str]]
     platforms: Mapping[Platform, frozenset[str]]
 
     @classmethod
     def of(cls, records: Sequence[Record]) -> Universe:
         """The universe of a set of records."""
-        axes = {
-            name: frozenset(value for record in records if (value := axis(record)) is not None) for name, axis in _AXES
-        }
         platforms: dict[Platform, set[str]] = {}
         for record in records:
             platforms.setdefault(record.platform, set()).add(target_of(record))
-        return cls(axes, {platform: frozenset(names) for platform, names in platforms.items()})
+        return cls({platform: frozenset(names) for platform, names in platforms.items()})
 
 
 @dataclass(frozen=True)
@@ -105,32 +101,40 @@ class Population:
         """
         groups = dict.fromkeys(map(_group_of, records))
         peers = [record for group in groups for record in self.groups[group]]
-        return targets_listed(records, self.whole), where(records, Universe.of(peers))
+        return targets_listed(records, self.whole), where(records, peers)
 
 
 def _group_of(record: Record) -> tuple[object, ...]:
     return record.surface, record.family, target_of(record)
 
 
-def where(records: Sequence[Record], within: Universe) -> str:
-    """How ``records`` lie within a universe along environment, kernel, model and layer; axes they fill are left out.
+def where(records: Sequence[Record], among: Sequence[Record]) -> str:
+    """How ``records`` lie among others along environment, kernel, model and layer.
+
+    An axis is left out where it does not set them apart, or where the others do already.
 
     Returns:
         ``environment aiter_on; layer o, q_b``, or an empty string where nothing sets them apart.
     """
-    got = Universe.of(records).axes
-    parts = []
-    for name, values in got.items():
-        if values and values != within.axes[name]:
-            words = listed(map(one_line, values), [one_line(value) for value in within.axes[name]], limit=4)
-            parts.append(f"{name} {words}")
-    return "; ".join(parts)
+    every = {axis: {value for record in among if (value := axis(record))} for axis in _AXES.values()}
+    got = {axis: {value for record in records if (value := axis(record))} for axis in every}
+    told = {axis: values for axis, values in got.items() if values and values != every[axis]}
+    for axis in reversed(tuple(told)):
+        others = {other: values for other, values in told.items() if other is not axis}
+        left = (record for record in among if all(other(record) in values for other, values in others.items()))
+        if all(axis(record) in told[axis] for record in left):
+            told = others
+    return "; ".join(
+        f"{name} {listed(map(one_line, told[axis]), [one_line(value) for value in every[axis]], limit=4)}"
+        for name, axis in _AXES.items()
+        if axis in told
+    )
 
 
 def targets_listed(records: Sequence[Record], within: Universe) -> str:
     """The targets of ``records``; a platform of which ``within`` has no further target is named as a whole."""
     got = Universe.of(records).platforms
-    if got == within.platforms and sum(map(len, got.values())) > 1:
+    if got == within.platforms and len(got) > 1:
         return "all targets"
     parts = []
     for platform in Platform:

@@ -104,7 +104,7 @@ def simulated(target: Target, test: types.ModuleType | None = None) -> Iterator[
             del sys.modules[name]
         _install(target, tree, journal, patch)
         for module, bound in imports:
-            patch.setitem(vars(module), bound.name, rebinding.value_of(bound))
+            patch.setitem(vars(module), bound.name, _rebound(target, module, bound))
         yield target
     _warn_of_limits(target, journal)
 
@@ -156,6 +156,14 @@ def _imports(target: Target, test: types.ModuleType | None) -> list[tuple[types.
         raise InProcessError(located("simulated_target", what, hint=ADVICE))
     users |= {module: rebinding.parsed(module) for module in rebinding.conftests()}
     return [(module, bound) for module, source in users.items() for bound in rebinding.bindings(source)]
+
+
+def _rebound(target: Target, module: types.ModuleType, bound: rebinding.Bound) -> Any:
+    try:
+        return rebinding.value_of(bound)
+    except ImportError as error:
+        what = f"under {target.name} vLLM has no {bound.name!r}, which the module imports at its top ({error})"
+        raise InProcessError(located(str(module.__file__), what, hint="Import it inside the test.")) from error
 
 
 def _install(target: Target, tree: Path, journal: Journal, patch: drivers.Patch) -> None:

@@ -59,7 +59,7 @@ class Registrations:
             _take_own(registry)
             registry.update(content)
         for library in reversed(self._libraries):
-            if _has_overloads(library):
+            if _confuses_torch(library):
                 torch.library._keep_alive.append(library)
                 continue
             library._destroy()
@@ -88,9 +88,21 @@ def _take_own(registry: Any) -> dict[str, Any]:
     return {name: registry.pop(name) for name in list(registry) if name.startswith(_OWN)}
 
 
-def _has_overloads(library: Any) -> bool:
-    packets = [name.partition(".")[0] for name in library._op_defs]
-    return len(packets) > len(set(packets))
+def _confuses_torch(library: Any) -> bool:
+    """Whether two overloads differ in aliasing only, as ``torch::jit::canonicalSchemaString`` sees them."""
+    import torch
+
+    seen = set()
+    overloaded = [name for name in library._op_defs if "." in name]
+    packets = {name.partition(".")[0] for name in overloaded}
+    for name in {*overloaded, *(packets & library._op_defs)}:
+        schema = torch._C._get_schema(*name.partition(".")[::2])
+        arguments = tuple((each.name, str(each.type), each.kwarg_only) for each in schema.arguments)
+        signature = (schema.name, arguments, tuple(str(each.type) for each in schema.returns))
+        if signature in seen:
+            return True
+        seen.add(signature)
+    return False
 
 
 def forgive_repeats() -> None:

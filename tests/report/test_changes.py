@@ -5,7 +5,9 @@ from types import ModuleType
 from harness.compare.compare import compare
 from harness.model.record import Candidate, Finding, Outcome
 from harness.model.run import Verdict
-from harness.report.changes import Side, summarise_comparison
+from harness.model.target import Attachment
+from harness.report.changes import summarise_comparison
+from harness.report.sides import Side
 
 
 def test_cells_that_changed_alike_are_one_entry_with_both_reasons(samples: ModuleType) -> None:
@@ -15,13 +17,20 @@ def test_cells_that_changed_alike_are_one_entry_with_both_reasons(samples: Modul
     assert change.before == Side(
         "TorchScaledMM",
         "failed",
-        ("gfx1100 has no FP8 matrix instruction, but TorchScaledMM was chosen", "ChannelWiseTorch: not reached"),
+        (
+            "gfx1100 has no FP8 matrix instruction, but TorchScaledMM was chosen",
+            "TorchScaledMM: accepted",
+            "ChannelWiseTorch: not reached",
+        ),
         0,
     )
     assert change.after == Side(
         "ChannelWiseTorch",
         "passed",
-        ("every rule holds", "TorchScaledMM: refused: requires compute capability 89, gfx1100 has none"),
+        (
+            "TorchScaledMM: refused: requires compute capability 89, gfx1100 has none",
+            "ChannelWiseTorch: accepted",
+        ),
         0,
     )
     assert (
@@ -30,21 +39,13 @@ def test_cells_that_changed_alike_are_one_entry_with_both_reasons(samples: Modul
     )
 
 
-def test_without_a_kernel_every_candidates_reason_is_told(samples: ModuleType) -> None:
-    refusals = tuple(Candidate(name=name, accepted=False, reason=f"not {name}") for name in ("A", "B"))
-    bare = samples.record("y", chosen=None, candidates=(), reason="no list")
-    before = samples.run(samples.record("x"), samples.record("y"))
-    after = samples.run(samples.record("x", chosen=None, candidates=refusals), bare)
-    (change,) = summarise_comparison(compare(before, after)).told
-    assert change.after == Side("no kernel", "passed", ("A: refused: not A", "B: refused: not B", "no list"), 0)
-
-
-def test_the_same_kernel_after_other_refusals_tells_the_refusals(samples: ModuleType) -> None:
-    fewer = samples.record(candidates=(Candidate(name="TritonBlock", accepted=True),))
-    (change,) = summarise_comparison(compare(samples.run(samples.record()), samples.run(fewer))).told
-    assert change.verdict is Verdict.REROUTED
-    assert change.before is not None
-    assert change.before.reasons == ("every rule holds", "AiterBlock: refused: AITER is off")
+def test_the_two_sides_are_headed_with_what_was_attached(samples: ModuleType) -> None:
+    attached = samples.run(samples.record(attachment=Attachment.ATTACHED))
+    same = dict(summarise_comparison(compare(samples.run(samples.record()), samples.run(samples.record()))).header)
+    assert (same["attached"], same["simulated"]) == ("none", "gfx942/MI300X")
+    mixed = dict(summarise_comparison(compare(samples.run(samples.record()), attached)).header)
+    assert mixed["simulated in the baseline"] == mixed["attached in the candidate"] == "gfx942/MI300X"
+    assert mixed["candidate"].startswith("pypi:0.29.0 (vLLM 0.29.0), AITER stand-in")
 
 
 def test_unchanged_rows_are_only_counted(samples: ModuleType) -> None:
@@ -78,10 +79,30 @@ def test_a_known_failure_that_fails_otherwise_is_told(samples: ModuleType) -> No
     assert (change.verdict, change.why) == (Verdict.KNOWN, "now breaks new at s")
 
 
-def test_regressions_come_first(samples: ModuleType) -> None:
-    before = samples.run(samples.record("a", outcome=Outcome.FAILED), samples.record("b"), samples.record("c"))
-    after = samples.run(
-        samples.record("a"), samples.record("b", chosen="X"), samples.record("c", outcome=Outcome.FAILED)
-    )
-    verdicts = [change.verdict for change in summarise_comparison(compare(before, after)).told]
-    assert verdicts == [Verdict.REGRESSED, Verdict.REROUTED, Verdict.FIXED]
+def test_what_matters_most_comes_first(samples: ModuleType) -> None:
+    fewer = (Candidate(name="TritonBlock", accepted=True),)
+    failed = {"outcome": Outcome.FAILED}
+    before = [samples.record(id_, **(failed if id_ == "a" else {})) for id_ in "abcdefghi"]
+    after = [
+        samples.record("a"),
+        *(samples.record(id_, candidates=fewer) for id_ in "bcd"),
+        samples.record("e", chosen="Y"),
+        *(samples.record(id_, chosen="X") for id_ in "fgh"),
+        samples.record("i", **failed),
+    ]
+    told = summarise_comparison(compare(samples.run(*before), samples.run(*after))).told
+    assert [(change.title, change.cells) for change in told] == [
+        ("Regressed", 1),
+        ("Fixed", 1),
+        ("Rerouted to another kernel", 3),
+        ("Rerouted to another kernel", 1),
+        ("Rerouted: the same kernel, after other candidates", 3),
+    ]
+
+
+def test_a_known_failure_is_headed_by_whether_it_fails_alike(samples: ModuleType) -> None:
+    failed, other = samples.record("a", outcome=Outcome.FAILED), samples.record("b", outcome=Outcome.FAILED)
+    moved = samples.record("b", outcome=Outcome.FAILED, chosen="X")
+    summary = summarise_comparison(compare(samples.run(failed, other), samples.run(failed, moved)))
+    assert [change.title for change in summary.told] == ["Failing on both sides, but not in the same way"]
+    assert [change.title for change in summary.counted] == ["known (failing on both sides alike)"]

@@ -18,13 +18,14 @@ def test_each_entry_has_both_kernels_both_reasons_and_the_command(samples: Modul
         "# gfxloop compare: PASSED\n\n`pypi:0.29.0` against the baseline `pypi:0.28.0`: 540 unchanged, 36 fixed.\n"
     )
     assert (
-        "- `fp8` on `gfx1100`, `kernel fp8_block, fp8_static`: fixed, rerouted, 36 cells\n"
+        "- `fp8` on `gfx1100`: fixed, rerouted, 36 cells\n"
         "  - before: `TorchScaledMM` (failed)\n"
         "    - `gfx1100 has no FP8 matrix instruction, but TorchScaledMM was chosen`\n"
+        "    - `TorchScaledMM: accepted`\n"
         "    - `ChannelWiseTorch: not reached`\n"
         "  - after: `ChannelWiseTorch` (passed)\n"
-        "    - `every rule holds`\n"
         "    - `TorchScaledMM: refused: requires compute capability 89, gfx1100 has none`\n"
+        "    - `ChannelWiseTorch: accepted`\n"
         "  - reproduce: `gfxloop reproduce route/linear/gfx1100.RX7900XTX/"
     ) in text
 
@@ -44,4 +45,17 @@ def test_differing_facts_and_other_rows_are_told(samples: ModuleType) -> None:
     assert "- differs besides the tree: `matrix: m1 in the baseline, m2 in the candidate`" in text
     assert "- not comparable: 1 cell on `gfx942`: ``candidate infra: no `GPU` ``" not in text
     assert "- not comparable: 1 cell on `gfx942`: `` candidate infra: no `GPU` ``" in text
-    assert "- removed: 1 cell on `gfx942`" in text
+    assert "- removed (only in the baseline): 1 cell on `gfx942`" in text
+
+
+def test_both_subjects_and_what_was_attached_are_at_the_top(samples: ModuleType) -> None:
+    text = page(samples.realistic(faulty=True), samples.realistic(faulty=False))
+    assert "- baseline: `pypi:0.28.0 (vLLM 0.28.0), AITER stand-in, run of " in text
+    assert "- attached: `none`\n- simulated: `gfx90a/MI250X, " in text
+
+
+def test_fixed_comes_before_rerouted(samples: ModuleType) -> None:
+    before = samples.run(samples.record("a", outcome=Outcome.FAILED), samples.record("b"))
+    after = samples.run(samples.record("a"), samples.record("b", chosen="X"))
+    text = page(before, after)
+    assert text.index("## Fixed") < text.index("## Rerouted to another kernel")

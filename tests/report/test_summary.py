@@ -6,7 +6,7 @@ from types import ModuleType
 from harness.model.record import Outcome
 from harness.model.subject import Aiter
 from harness.model.target import Attachment
-from harness.report.summary import subject_lines, summarise, tally
+from harness.report.summary import ROWS, sources, subject_lines, summarise, tally
 
 
 def test_the_order_of_records_does_not_matter(samples: ModuleType) -> None:
@@ -36,7 +36,8 @@ def test_outcomes_are_told_in_their_own_order() -> None:
 def test_the_header_says_what_is_attached(samples: ModuleType) -> None:
     simulated = dict(summarise(samples.realistic(faulty=False)).header)
     assert simulated["attached"] == "none"
-    assert simulated["simulated"].startswith("cpu, gfx90a/MI250X, gfx942/MI300X")
+    assert simulated["simulated"].startswith("gfx90a/MI250X, gfx942/MI300X")
+    assert simulated["simulated"].endswith("sm90/H100, cpu")
     mixed = samples.run(
         samples.record("a", attachment=Attachment.ATTACHED), samples.record("b", target="cpu", device="cpu")
     )
@@ -62,8 +63,29 @@ def test_the_subject_is_told_whole(samples: ModuleType) -> None:
         }
     )
     assert subject_lines(subject) == (
-        ("subject", "pypi:0.29.0 (vLLM 0.29.0, digest dpypi:0.29.0)"),
+        ("subject", "pypi:0.29.0 (vLLM 0.29.0)"),
+        ("digest", "dpypi:0.29.0"),
         ("AITER", "tables:t (digest abc)"),
         ("environment", "A=1, B=2"),
         ("packages", "-deep_gemm, +flash_attn"),
     )
+
+
+def test_sources_are_told_once_with_their_targets() -> None:
+    lines = ("gfx942/MI300X simulated (a; b (c))", "gfx950 attached (b (c))", "cpu: no source")
+    assert sources(lines) == (
+        ("a", ("gfx942/MI300X",)),
+        ("b (c)", ("gfx942/MI300X", "gfx950")),
+        ("cpu: no source", ()),
+    )
+
+
+def test_the_command_that_asks_one_cell_again_names_the_subject(samples: ModuleType) -> None:
+    assert summarise(samples.run()).reproduce == "gfxloop reproduce ID --subject pypi:0.29.0 --aiter stand-in"
+
+
+def test_a_summary_stays_small_however_many_cells_there_are(samples: ModuleType) -> None:
+    small, large = (summarise(samples.realistic(faulty=True, models=models)) for models in (2, 20))
+    assert len(small.overview) == len(large.overview) <= ROWS
+    assert len(small.families) == len(large.families)
+    assert len(small.undecided) == len(large.undecided)

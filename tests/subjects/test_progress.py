@@ -17,13 +17,32 @@ def test_a_terminal_gets_a_bar_and_a_log_gets_lines() -> None:
     assert isinstance(progress_on(io.StringIO()), LineProgress)
 
 
-def test_a_log_gets_one_line_a_tenth_however_small_the_steps() -> None:
+def test_a_log_gets_one_line_a_quarter_however_small_the_steps() -> None:
     stream = io.StringIO()
     progress = progress_on(stream)
     with shown(progress, 2_000_000, "work"):
         for _ in range(1000):
             progress.advance(2_000)
-    assert stream.getvalue().splitlines() == ["work (2.0 MB)", *(f"work: {tenth}0 %" for tenth in range(1, 11))]
+    assert stream.getvalue().splitlines() == ["work (2.0 MB)", "work: 25 %", "work: 50 %", "work: 75 %", "work: 100 %"]
+
+
+def test_what_is_not_bytes_is_shown_in_its_own_unit() -> None:
+    log, terminal = io.StringIO(), Terminal()
+    for progress in (LineProgress(log), BarProgress(terminal)):
+        progress.start(8938, "asking", "cells")
+        progress.advance(8938)
+        progress.done()
+    assert log.getvalue().splitlines()[0] == "asking (8938 cells)"
+    assert "8938/8938" in terminal.getvalue()
+    assert " cells " in terminal.getvalue()
+    assert "MB" not in log.getvalue() + terminal.getvalue()
+
+
+def test_a_bar_of_bytes_shows_megabytes() -> None:
+    terminal = Terminal()
+    with shown(BarProgress(terminal), 2_000_000, "work"):
+        pass
+    assert "2.0 MB" in terminal.getvalue()
 
 
 @pytest.mark.parametrize("total", [None, 0])

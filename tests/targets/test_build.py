@@ -244,7 +244,7 @@ OTHER_MACHINES = {
 def test_every_macro_that_the_bindings_ask_for_is_thought_of(located: Callable[..., Located], version: str) -> None:
     files = (located(version).tree / "csrc").rglob("*bindings.cpp")
     text = re.sub(r"\\\n", " ", "\n".join(path.read_text() for path in files))
-    conditions = re.findall(r"^[ \t]*#[ \t]*(?:ifdef|ifndef|if|elif)\b(.*?)(?://.*)?$", text, re.M)
+    conditions = re.findall(r"^[ \t]*#[ \t]*(?:ifdef|ifndef|if|elif)\b(.*?)(?://.*)?$", text, re.MULTILINE)
     asked = {name for condition in conditions for name in re.findall(r"[A-Za-z_]\w+", condition)} - {"defined"}
     unknown = asked - set(macros_of(TARGETS["cpu"])) - OTHER_MACHINES
     assert {name for name in unknown if not name.startswith("VLLM_ENABLE_")} == set()
@@ -293,7 +293,9 @@ def test_a_query_of_the_device_is_answered(registered: list[object], journal: Jo
     assert journal == Journal()
 
 
-def test_an_unknown_build_notes_every_question_for_an_operator(monkeypatch: pytest.MonkeyPatch, journal: Journal) -> None:
+def test_an_unknown_build_notes_every_question_for_an_operator(
+    monkeypatch: pytest.MonkeyPatch, journal: Journal
+) -> None:
     kind = torch._ops._OpNamespace
     monkeypatch.setattr(kind, "__getattr__", kind.__getattr__)  # so that the watch goes with this test
     assert register(DeclaredBuild(known=False), {}, journal) == []

@@ -11,14 +11,26 @@ import pytest
 import torch
 import triton
 
-from harness.targets.drivers import CUDA_VERSION, HIP_VERSION, Lasting, NvmlFinder, gcn_arch_name, install_drivers, stand_in_module
+from harness.targets.drivers import (
+    CUDA_VERSION,
+    HIP_VERSION,
+    Lasting,
+    NvmlFinder,
+    gcn_arch_name,
+    install_drivers,
+    stand_in_module,
+)
 from harness.targets.facts import TARGETS
 
 MI300X, RX7900, H100 = TARGETS["gfx942/MI300X"], TARGETS["gfx1100/RX7900XTX"], TARGETS["sm90/H100"]
 
 
 def test_torch_says_which_stack_it_was_built_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, versions in {"gfx942/MI300X": (HIP_VERSION, None), "sm90/H100": (None, CUDA_VERSION), "cpu": (None, None)}.items():
+    for name, versions in {
+        "gfx942/MI300X": (HIP_VERSION, None),
+        "sm90/H100": (None, CUDA_VERSION),
+        "cpu": (None, None),
+    }.items():
         with monkeypatch.context() as patch:
             install_drivers(TARGETS[name], patch)
             assert (torch.version.hip, torch.version.cuda) == versions
@@ -80,7 +92,11 @@ def test_xpu_answers_and_cuda_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("name", "backend", "arch", "warp_size"),
-    [("gfx942/MI300X", "hip", "gfx942", 64), ("gfx1100/RX7900XTX", "hip", "gfx1100", 32), ("sm90/H100", "cuda", 90, 32)],
+    [
+        ("gfx942/MI300X", "hip", "gfx942", 64),
+        ("gfx1100/RX7900XTX", "hip", "gfx1100", 32),
+        ("sm90/H100", "cuda", 90, 32),
+    ],
 )
 def test_triton_knows_its_target(
     monkeypatch: pytest.MonkeyPatch, name: str, backend: str, arch: str | int, warp_size: int
@@ -97,7 +113,12 @@ def test_a_patch_that_can_undo_takes_everything_back(monkeypatch: pytest.MonkeyP
     with monkeypatch.context() as patch:
         install_drivers(MI300X, patch)
         assert torch.version.hip == HIP_VERSION
-    assert (torch.version.hip, torch.cuda.is_available, torch.cuda.get_device_properties, "amdsmi" in sys.modules) == before
+    assert (
+        torch.version.hip,
+        torch.cuda.is_available,
+        torch.cuda.get_device_properties,
+        "amdsmi" in sys.modules,
+    ) == before
 
 
 def test_a_lasting_patch_sets_attributes_and_items() -> None:

@@ -6,7 +6,7 @@ from collections import defaultdict
 import pytest
 
 from harness.model.target import Platform, Target
-from harness.targets.facts import TARGETS, _ROWS
+from harness.targets.facts import _ROWS, TARGETS
 
 
 def test_no_two_rows_have_one_name() -> None:

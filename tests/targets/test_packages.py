@@ -11,7 +11,14 @@ import pytest
 
 from harness.model.target import Platform
 from harness.targets.journal import Journal, PrivateImport, SimulationLimit
-from harness.targets.packages import OPTIONAL_PACKAGES, VENDOR_MODULES, AbsentFinder, StandInFinder, VllmMetadata, packages_of
+from harness.targets.packages import (
+    OPTIONAL_PACKAGES,
+    VENDOR_MODULES,
+    AbsentFinder,
+    StandInFinder,
+    VllmMetadata,
+    packages_of,
+)
 
 
 @pytest.fixture(autouse=True)

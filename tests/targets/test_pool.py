@@ -128,7 +128,9 @@ def test_a_worker_that_dies_between_two_cells_costs_none(make_job: Made) -> None
     assert len(run.pids) == 2
 
 
-@pytest.mark.parametrize("hang", [HANG, f"os.closerange(3, 256); {HANG}", f"signal.signal(signal.SIGTERM, signal.SIG_IGN); {HANG}"])
+@pytest.mark.parametrize(
+    "hang", [HANG, f"os.closerange(3, 256); {HANG}", f"signal.signal(signal.SIGTERM, signal.SIG_IGN); {HANG}"]
+)
 def test_a_hang_costs_its_cell_and_says_how_long_it_was_waited_for(make_job: Made, hang: str) -> None:
     job, other = make_job(FINE, hang, FINE), make_job(FINE, target="none")
     run = Run([job, other], limits=Limits(cell_s=1.5))
@@ -175,7 +177,10 @@ def test_the_last_death_of_a_job_gives_up_nothing(make_job: Made) -> None:
 def test_both_ways_to_start_give_the_same_observations(make_job: Made, start: Start) -> None:
     job = make_job("answer = sorted(k for k in os.environ if k.startswith('VLLM'))", "os.abort()", FINE)
     listed, lost, fine = Run([job], start=start).of(job)
-    assert listed.chosen == "['VLLM_CACHE_ROOT', 'VLLM_LOGGING_LEVEL', 'VLLM_NO_USAGE_STATS', 'VLLM_PLUGINS', 'VLLM_TARGET_DEVICE']"
+    assert (
+        listed.chosen
+        == "['VLLM_CACHE_ROOT', 'VLLM_LOGGING_LEVEL', 'VLLM_NO_USAGE_STATS', 'VLLM_PLUGINS', 'VLLM_TARGET_DEVICE']"
+    )
     assert lost.detail == "the worker was killed by SIGABRT while it asked this cell"
     assert fine.chosen == "fine"
 
@@ -210,8 +215,13 @@ def test_a_worker_does_not_import_the_main_module_of_this_process(make_job: Made
 
 def test_what_a_worker_prints_goes_to_its_log_and_never_to_this_process(make_job: Made, tmp_path: Path) -> None:
     # in a process of its own, so that no capturing of pytest's stands between a worker and stdout
-    shout = "print('python'); sys.stderr.write('error'); os.write(1, b'one'); os.write(2, b'two'); os.system('echo shell')"
-    job = make_job(shout + "; sys.stdout.flush(); answer = open(os.path.dirname(os.environ['VLLM_CACHE_ROOT']) + '/worker.log').read()")
+    shout = (
+        "print('python'); sys.stderr.write('error'); os.write(1, b'one'); os.write(2, b'two'); os.system('echo shell')"
+    )
+    job = make_job(
+        shout
+        + "; sys.stdout.flush(); answer = open(os.path.dirname(os.environ['VLLM_CACHE_ROOT']) + '/worker.log').read()"
+    )
     (tmp_path / "job.pickle").write_bytes(pickle.dumps(job))
     code = (
         "import pickle, sys; from harness.targets.pool import *; job = pickle.load(open(sys.argv[1], 'rb'))\n"

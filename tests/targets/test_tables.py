@@ -13,7 +13,13 @@ HEAD = "gfx,cu_num,M,N,K,kernelId,us"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "model_configs").mkdir()
-    _write(tmp_path / f"{BASE}.csv", HEAD, "gfx1250,256,16,7168,2048,3,9.5", "gfx942,80,16,1536,7168,1,5.0", "gfx942,304,16,1536,7168,2,4.0")
+    _write(
+        tmp_path / f"{BASE}.csv",
+        HEAD,
+        "gfx1250,256,16,7168,2048,3,9.5",
+        "gfx942,80,16,1536,7168,1,5.0",
+        "gfx942,304,16,1536,7168,2,4.0",
+    )
     _write(tmp_path / "model_configs" / f"{BASE}_dsv3.csv", HEAD, "gfx950,256,32,576,7168,7,3.5")
     _write(tmp_path / "model_configs" / f"{BASE.replace('tuned', 'untuned')}_dsv3.csv", "M,N,K", "1,2,3")
     _write(tmp_path / "model_configs" / f"dsv3_untuned_{BASE}.csv", "M,N,K", "1,2,3")
