@@ -29,6 +29,8 @@ TESTS = Path(__file__).parent
 SHARED = TESTS.parents[1] / "shared"
 SCRIPTED_PROBE = "scripted_probe"
 
+Routed = Callable[..., dict[str, Record]]
+
 
 @pytest.fixture(scope="session")
 def located() -> Callable[..., Located]:
@@ -72,16 +74,37 @@ def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def routed(located: Callable[..., Located], matrix: Matrix, shared_folder: Path) -> Callable[..., dict[str, Record]]:
-    """``routed("0.28.0", targets=["gfx1100"], kernels=["allowlist"])``: the records of the cells chosen, by id."""
+def routed(located: Callable[..., Located], matrix: Matrix, shared_folder: Path) -> Routed:
+    """``routed("0.28.0", {"targets": ["gfx1100"], "kernels": ["allowlist"]})``: records of the cells chosen, by id.
 
-    def ask(version: str = "0.33.0", *, aiter: str = "stand-in", **words: Sequence[str]) -> dict[str, Record]:
+    All that is asked of one target and environment in one call takes one worker.
+    """
+
+    def ask(version: str, *selections: Mapping[str, Sequence[str]], aiter: str = "stand-in") -> dict[str, Record]:
         found = located(version, aiter)
-        cells = select(matrix.cells, **words, all_targets=TARGETS.values())
+        cells = [cell for words in selections for cell in select(matrix.cells, **words)]
         engine = Engine(found, shared_folder / "observations")
         campaign = Campaign(Request(matrix.path), matrix, found, cells, (), engine)
         seen = {key: one for group in engine.groups(cells) for key, one in engine.observe_group(group).items()}
         return {cell.id: campaign.record(cell, seen[cell.id]) for cell in cells}
+
+    return ask
+
+
+@pytest.fixture(scope="session")
+def on_gfx942(routed: Routed) -> Callable[[str], dict[str, Record]]:
+    """``on_gfx942("0.31.0")``: everything that is asked of MI300X but most models, with AITER off and on."""
+    off, on = (dict(targets=["gfx942/MI300X"], environments=[name]) for name in ("aiter_off", "aiter_on"))
+
+    def ask(version: str) -> dict[str, Record]:
+        return routed(
+            version,
+            dict(off, kernels=["platform", "allowlist", "guard", "aiter_gate"]),
+            dict(off, kernels=["linear"], models=["qwen3-0.6b"]),
+            dict(on, kernels=["aiter_gate"]),
+            dict(on, kernels=["linear"], models=["qwen3-0.6b"]),
+            dict(on, kernels=["tuned_gate"], models=["deepseek-v3"]),
+        )
 
     return ask
 

@@ -92,7 +92,7 @@ def gate_evidence(returned: Returned) -> Evidence:
 @functools.cache
 def _gate_names() -> tuple[str, ...]:
     operations = _operations()
-    return tuple(name for name in dir(operations) if name.startswith("is_")) if operations is not None else ()
+    return tuple(name for name in dir(operations) if name.startswith(("is_", "are_"))) if operations is not None else ()
 
 
 def _operations() -> Any:

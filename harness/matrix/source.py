@@ -114,7 +114,7 @@ class Source:
         return self._values.get(loc, START)
 
     def where(self, loc: Loc) -> str:
-        """``file:line:column`` of the value at ``loc``: the file's name alone, since records carry it to other machines."""
+        """``file:line:column`` of the value at ``loc``, with the file's name alone: records go to other machines."""
         mark = self.mark(loc)
         return f"{self.path.name}:{mark.line}:{mark.column}"
 

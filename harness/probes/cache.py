@@ -20,7 +20,6 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 from filelock import FileLock
-from pydantic import ValidationError
 
 from harness.model.cell import Cell
 from harness.model.record import Ended, Observation
@@ -47,7 +46,7 @@ class ObservationCache:
         try:
             body = json.loads(gzip.decompress((self._folder / f"{job}.json.gz").read_bytes()))
             return {key: Observation.model_validate(value) for key, value in body.items()}
-        except (OSError, EOFError, zlib.error, ValueError, ValidationError):
+        except (OSError, EOFError, zlib.error, ValueError, AttributeError):  # AttributeError: JSON, but no object
             return {}
 
     def save(self, job: str, seen: Mapping[str, Observation]) -> None:
@@ -111,7 +110,10 @@ def harness_digest() -> str:
 @cache
 def installed_digest() -> str:
     """Digest of the installed distributions, by name and version: a worker imports many of them."""
-    return _digest(repr(sorted((found.metadata["Name"], found.version) for found in distributions())))
+    found = (
+        str(one.metadata["Name"]) + "==" + str(one.version) for one in distributions()
+    )  # str: a broken one has None
+    return _digest(repr(sorted(found)))
 
 
 def _digest(text: str) -> str:

@@ -57,9 +57,10 @@ def observe(simulation: Simulation, cell: Cell) -> Observation:
     if notes.unanswerable or no_device:
         decision = _undecided(notes.unanswerable or ["what the device does"], f"Here: {_outcome(decision)}", decision)
     elif notes.unknown:
-        other, _ = _ask(simulation, cell, assumed=False)
-        if _differs(decision, other):
-            decision = _undecided(notes.unknown, f"If so: {_outcome(decision)}; if not: {_outcome(other)}", decision)
+        other, more = _ask(simulation, cell, assumed=False)
+        if more.unanswerable or _differs(decision, other):
+            ways = f"If so: {_outcome(decision)}; if not: {_outcome(other)}"
+            decision = _undecided(notes.unknown + more.unanswerable, ways, decision)
     lookups = tuple(
         Evidence(question=x.question, answer=x.answer, source=x.source) for x in dict.fromkeys(notes.lookups)
     )
@@ -77,7 +78,7 @@ def observe(simulation: Simulation, cell: Cell) -> Observation:
 
 def _ask(simulation: Simulation, cell: Cell, *, assumed: bool) -> tuple[Decision, Journal]:
     if simulation.stand_in is not None:
-        simulation.stand_in.assumed = assumed
+        simulation.stand_in.assume(assumed)
     forget_gate_answers()
     with simulation.journal.slice() as notes:
         try:

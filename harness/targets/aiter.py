@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import csv
 import enum
+import importlib.machinery
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ class AiterStandIn:
     def __init__(self, target: Target, directory: Path | None, journal: Journal, scratch: Path) -> None:
         self.assumed = True
         self.read_by_subject = False
+        self._finder: _FilledFinder | None = None
         self._scratch = scratch
         self._target = target
         self._directory = directory
@@ -52,7 +54,14 @@ class AiterStandIn:
             "aiter.ops.gemm_op_a4w4": {**self._chip(), "get_GEMM_config": self._fp4_gemm_config},
             "aiter.ops.triton.utils.gemm_config_utils": {"get_gemm_config": self._triton_gemm_config},
         }
-        sys.meta_path.insert(0, _FilledFinder(filled, self._journal))
+        self._finder = _FilledFinder(self, filled, self._journal)
+        sys.meta_path.insert(0, self._finder)
+
+    def assume(self, answer: bool) -> None:
+        """From now on, what is not known is so (True) or is not so (False)."""
+        self.assumed = answer
+        if self._finder is not None:
+            self._finder.forget()
 
     def _chip(self) -> Mapping[str, Callable[[], object]]:
         target = self._target
@@ -125,15 +134,58 @@ class AiterStandIn:
 
 
 class _FilledFinder(StandInFinder):
-    """A stand-in package whose named modules carry real attributes."""
+    """A stand-in package whose named modules carry real attributes.
 
-    def __init__(self, filled: Mapping[str, Mapping[str, object]], journal: Journal) -> None:
+    Whether AITER has any other module, or another attribute of these, depends on its version: that is noted as unknown
+    and answered by assumption.
+    """
+
+    def __init__(self, stand_in: AiterStandIn, filled: Mapping[str, Mapping[str, object]], journal: Journal) -> None:
         super().__init__("aiter", journal)
+        self._stand_in = stand_in
         self._filled = filled
+        self._known = {parent for name in filled for parent in _parents(name)}
+
+    def find_spec(  # type: ignore[override]
+        self, name: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """A spec for a module that the stand-in has, or that AITER is assumed to have."""
+        spec = super().find_spec(name, path, target)
+        if spec is None or name in self._known:
+            return spec
+        return spec if self._assume(f"module {name}") else None
 
     def exec_module(self, module: types.ModuleType) -> None:
+        """Fill a module that the stand-in has; its other attributes exist by assumption."""
         super().exec_module(module)
         vars(module).update(self._filled.get(module.__name__, {}))
+        if module.__name__ not in self._known:
+            return
+        exists = vars(module)["__getattr__"]
+
+        def __getattr__(name: str) -> object:
+            found = exists(name)
+            if not self._assume(f"{module.__name__}.{name}"):
+                raise AttributeError(name)
+            return found
+
+        module.__getattr__ = __getattr__  # type: ignore[method-assign]
+
+    def forget(self) -> None:
+        """Take back the modules that were only assumed to exist."""
+        for name in [name for name in sys.modules if name.startswith("aiter.") and name not in self._known]:
+            parent, _, child = name.rpartition(".")
+            del sys.modules[name]
+            vars(sys.modules.get(parent, types.ModuleType(parent))).pop(child, None)
+
+    def _assume(self, what: str) -> bool:
+        self._journal.unknown.append(f"whether AITER has {what} (pass --aiter path:DIR)")
+        return self._stand_in.assumed
+
+
+def _parents(name: str) -> list[str]:
+    parts = name.split(".")
+    return [".".join(parts[: end + 1]) for end in range(len(parts))]
 
 
 def merged_table(directory: Path, base: str, scratch: Path) -> Path:

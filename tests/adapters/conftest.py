@@ -10,31 +10,28 @@ import pytest
 
 from harness.model.record import Record
 
-KERNELS = ["linear", "platform", "allowlist", "guard"]
-MODELS = ["qwen3-0.6b"]
+Routed = Callable[..., dict[str, Record]]
 
 
 @pytest.fixture(scope="session")
-def gfx942(routed: Callable[..., dict[str, Record]]) -> dict[str, Record]:
-    """MI300X with AITER off: every kernel on one small model, and all that has no model."""
-    return _all(routed, "gfx942/MI300X", "aiter_off")
+def gfx942(on_gfx942: Callable[[str], dict[str, Record]]) -> dict[str, Record]:
+    """MI300X under the default release."""
+    return on_gfx942("0.33.0")
 
 
 @pytest.fixture(scope="session")
-def routes(routed: Callable[..., dict[str, Record]], gfx942: dict[str, Record]) -> dict[str, Record]:
-    """The same on one target of each platform, and MI300X with AITER on."""
-    others = [_all(routed, name, "default") for name in ("sm90", "xpu", "cpu", "none")]
-    found = {key: record for records in (gfx942, *others) for key, record in records.items()}
-    on = routed(targets=["gfx942/MI300X"], environments=["aiter_on"], kernels=["linear"], models=MODELS)
-    return {**found, **on, **routed(targets=["gfx942/MI300X"], environments=["aiter_on"], kernels=["aiter_gate"])}
-
-
-def _all(routed: Callable[..., dict[str, Record]], target: str, environment: str) -> dict[str, Record]:
-    words = {"targets": [target], "environments": [environment]}
-    if target == "none":
-        return routed(**words, kernels=["platform", "allowlist"])
-    without_model = [name for name in KERNELS if name != "linear"]
-    return {**routed(**words, kernels=["linear"], models=MODELS), **routed(**words, kernels=without_model)}
+def routes(routed: Routed, gfx942: dict[str, Record]) -> dict[str, Record]:
+    """The same, and one target of each other platform."""
+    others = {"targets": ["sm90", "xpu", "cpu"], "environments": ["default"]}
+    return {
+        **gfx942,
+        **routed(
+            "0.33.0",
+            {**others, "kernels": ["platform", "allowlist", "guard"]},
+            {**others, "kernels": ["linear"], "models": ["qwen3-0.6b"]},
+            {"targets": ["none"], "kernels": ["platform", "allowlist"]},
+        ),
+    }
 
 
 @pytest.fixture

@@ -114,6 +114,6 @@ def test_the_default_release_reaches_its_kernel_on_every_platform(routes: dict[s
 
 
 def test_on_gfx1250_the_float32_path_runs_and_its_numbers_are_right(routed: Callable[..., dict[str, Record]]) -> None:
-    (record,) = routed(targets=["gfx1250"], kernels=["guard"]).values()
+    (record,) = routed("0.33.0", {"targets": ["gfx1250"], "kernels": ["guard"]}).values()
     assert (record.chosen, record.outcome, record.findings) == ("completed", "passed", ())
     assert record.evidence[0].question.startswith("largest error against float64")
