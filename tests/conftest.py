@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import io
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -38,9 +39,8 @@ def located() -> Callable[..., Located]:
 
     @functools.cache
     def find(version: str = "0.33.0", aiter: str = "stand-in") -> Located:
-        with open(os.devnull, "w") as nowhere:
-            progress = progress_on(nowhere)
-            return resolve(f"pypi:{version}", aiter=aiter, env={}, packages={}, cache=cache_folder(), progress=progress)
+        progress = progress_on(io.StringIO())
+        return resolve(f"pypi:{version}", aiter=aiter, env={}, packages={}, cache=cache_folder(), progress=progress)
 
     return find
 
@@ -94,16 +94,16 @@ def routed(located: Callable[..., Located], matrix: Matrix, shared_folder: Path)
 @pytest.fixture(scope="session")
 def on_gfx942(routed: Routed) -> Callable[[str], dict[str, Record]]:
     """``on_gfx942("0.31.0")``: everything that is asked of MI300X but most models, with AITER off and on."""
-    off, on = (dict(targets=["gfx942/MI300X"], environments=[name]) for name in ("aiter_off", "aiter_on"))
+    off, on = ({"targets": ["gfx942/MI300X"], "environments": [name]} for name in ("aiter_off", "aiter_on"))
 
     def ask(version: str) -> dict[str, Record]:
         return routed(
             version,
-            dict(off, kernels=["platform", "allowlist", "guard", "aiter_gate"]),
-            dict(off, kernels=["linear"], models=["qwen3-0.6b"]),
-            dict(on, kernels=["aiter_gate"]),
-            dict(on, kernels=["linear"], models=["qwen3-0.6b"]),
-            dict(on, kernels=["tuned_gate"], models=["deepseek-v3"]),
+            {**off, "kernels": ["platform", "allowlist", "guard", "aiter_gate"]},
+            {**off, "kernels": ["linear"], "models": ["qwen3-0.6b"]},
+            {**on, "kernels": ["aiter_gate"]},
+            {**on, "kernels": ["linear"], "models": ["qwen3-0.6b"]},
+            {**on, "kernels": ["tuned_gate"], "models": ["deepseek-v3"]},
         )
 
     return ask

@@ -76,17 +76,26 @@ def test_a_fact_that_raises_is_an_observation(ask: Callable[..., Any]) -> None:
 # ---- real vLLM
 
 
-@pytest.mark.parametrize(
-    ("target", "facts"),
-    [
-        ("gfx942.MI300X/aiter_off", {"fp8_dtype": "torch.float8_e4m3fnuz", "get_device_capability": "(9, 4)", "num_compute_units": "304", "device_name": "rocm"}),
-        ("sm90.H100/default", {"fp8_dtype": "torch.float8_e4m3fn", "get_device_capability": "(9, 0)", "num_compute_units": "132", "device_name": "cuda"}),
-        ("xpu/default", {"get_device_capability": "None", "device_name": "xpu", "supports_fp8": "True"}),
-        ("cpu/default", {"device_type": "cpu", "supports_mx": "False"}),
-        ("none/default", {"device_type": "", "supports_fp8": "False"}),
-    ],
-    ids=lambda value: value.partition("/")[0] if isinstance(value, str) else "",
-)  # fmt: skip
+FACTS = {
+    "gfx942.MI300X/aiter_off": {
+        "fp8_dtype": "torch.float8_e4m3fnuz",
+        "get_device_capability": "(9, 4)",
+        "num_compute_units": "304",
+        "device_name": "rocm",
+    },
+    "sm90.H100/default": {
+        "fp8_dtype": "torch.float8_e4m3fn",
+        "get_device_capability": "(9, 0)",
+        "num_compute_units": "132",
+        "device_name": "cuda",
+    },
+    "xpu/default": {"get_device_capability": "None", "device_name": "xpu", "supports_fp8": "True"},
+    "cpu/default": {"device_type": "cpu", "supports_mx": "False"},
+    "none/default": {"device_type": "", "supports_fp8": "False"},
+}
+
+
+@pytest.mark.parametrize(("target", "facts"), FACTS.items(), ids=FACTS)
 def test_vllm_s_own_platform_answers_for_the_target(
     routes: dict[str, Record], target: str, facts: dict[str, str]
 ) -> None:

@@ -9,8 +9,9 @@ from harness.adapters.watch import Watch, accepted_arguments, code_of
 
 
 def double(n: int) -> int:
-    twice = 2 * n
-    return twice
+    total = n
+    total += n
+    return total
 
 
 def fails(n: int) -> int:
@@ -48,7 +49,7 @@ def test_each_return_is_seen_with_its_value_and_variables_in_order() -> None:
         cached(4)
         double(5)
     assert [(one.name, one.value) for one in watch.returns] == [("double", 6), ("cached", 4), ("double", 10)]
-    assert watch.returns[0].variables == {"n": 3, "twice": 6}
+    assert watch.returns[0].variables == {"n": 3, "total": 6}
 
 
 def test_an_exception_is_a_return_of_none_with_the_variables_so_far() -> None:

@@ -117,7 +117,9 @@ def test_writers_at_the_same_time_lose_nothing_of_each_other(tmp_path: Path) -> 
         thread.start()
     for thread in threads:
         thread.join()
-    assert set(ObservationCache(tmp_path).load("job")) == {f"{writer}-{turn}" for writer in range(8) for turn in range(5)}
+    assert set(ObservationCache(tmp_path).load("job")) == {
+        f"{writer}-{turn}" for writer in range(8) for turn in range(5)
+    }
     assert not list(tmp_path.glob("*.tmp"))
 
 
@@ -229,6 +231,9 @@ def test_any_installed_version_is_part_of_the_installation(monkeypatch: pytest.M
 
 
 def test_a_distribution_without_a_name_is_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [SimpleNamespace(metadata={"Name": None}, version=None), SimpleNamespace(metadata={"Name": "a"}, version="1")]
+    found = [
+        SimpleNamespace(metadata={"Name": None}, version=None),
+        SimpleNamespace(metadata={"Name": "a"}, version="1"),
+    ]
     monkeypatch.setattr(cache, "distributions", lambda: found)
     assert installed_digest.__wrapped__()

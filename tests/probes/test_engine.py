@@ -28,7 +28,11 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scripted: str) -> Path
     """A small subject, whose workers run the scripted probe."""
     monkeypatch.setattr(engine_module, "PROBE", scripted)
     tree = tmp_path / "tree"
-    for name, text in {"vllm/__init__.py": "", "vllm/layer.py": "a = 1\n", "csrc/torch_bindings.cpp": "// none\n"}.items():
+    for name, text in {
+        "vllm/__init__.py": "",
+        "vllm/layer.py": "a = 1\n",
+        "csrc/torch_bindings.cpp": "// none\n",
+    }.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text(text)
     (tree / "PKG-INFO").write_text("Metadata-Version: 2.4\nName: vllm\nVersion: 1.2.3\n")
@@ -205,7 +209,9 @@ def test_one_worker_serves_one_target_in_one_environment(tree: Path, make_cell: 
     assert len({group.digest for group in groups}) == 3
 
 
-def test_variables_of_the_command_line_are_set_on_top_of_the_profile(tree: Path, make_cell: Callable[..., Cell]) -> None:
+def test_variables_of_the_command_line_are_set_on_top_of_the_profile(
+    tree: Path, make_cell: Callable[..., Cell]
+) -> None:
     found = _find(tree, env={"VLLM_X": "9", "VLLM_Y": "2"})
     ask = "answer = (os.environ['VLLM_X'], os.environ['VLLM_Y'], os.environ['VLLM_Z'])"
     cell = make_cell(scheme={"do": ask}, env={"VLLM_X": "1", "VLLM_Z": "3"})
@@ -241,11 +247,14 @@ def test_a_group_can_be_asked_without_a_cache(tree: Path, cells: list[Cell]) -> 
 # ---- real vLLM: fork server, cache and fresh process
 
 KERNELS = ["fp8_tensor_static", "fp8_block", "gptq_g128", "int8_channel_dynamic", "mxfp8"]
+MODELS = ["qwen3-0.6b"]
+OFF = {"targets": ["gfx942/MI300X", "gfx1100", "sm90", "cpu"], "environments": ["aiter_off", "default"]}
+ON = {"targets": ["gfx942/MI300X"], "environments": ["aiter_on"]}
 FEW = [
-    {"targets": ["gfx942/MI300X", "gfx1100", "sm90", "cpu"], "environments": ["aiter_off", "default"], "kernels": ["facts", "allowlist", "guard"]},
-    {"targets": ["gfx942/MI300X", "gfx1100", "sm90", "cpu"], "environments": ["aiter_off", "default"], "kernels": KERNELS, "models": ["qwen3-0.6b"]},
-    {"targets": ["gfx942/MI300X"], "environments": ["aiter_on"], "kernels": [*KERNELS, "fp8_token_channel"], "models": ["qwen3-0.6b"]},
-]  # fmt: skip
+    {**OFF, "kernels": ["facts", "allowlist", "guard"]},
+    {**OFF, "kernels": KERNELS, "models": MODELS},
+    {**ON, "kernels": [*KERNELS, "fp8_token_channel"], "models": MODELS},
+]
 
 
 @pytest.mark.slow
@@ -265,3 +274,13 @@ def test_fork_server_cache_and_fresh_process_give_identical_records(
     assert len(forked[1]) == len(cells) > 100
     assert kept[1] == forked[1]
     assert fresh[1] == forked[1]
+
+
+@pytest.mark.slow
+def test_what_is_asked_before_a_cell_changes_nothing_of_its_answer(
+    located: Callable[..., Located], matrix: Matrix
+) -> None:
+    cells = select(matrix.cells, targets=["gfx950"], environments=["aiter_on"])
+    forwards, backwards = (Asked(located("0.33.0"), order, None).seen for order in (cells, cells[::-1]))
+    assert {key for key in forwards if forwards[key] != backwards[key]} == set()
+    assert len(forwards) == len(cells) > 300

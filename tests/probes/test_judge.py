@@ -14,13 +14,17 @@ from harness.model.record import Attachment, Candidate, Ended, Evidence, Finding
 from harness.model.subject import Aiter, Subject
 from harness.probes.judge import REFUSAL, judge
 
-SUBJECT = Subject(spec="pypi:0.33.0", version="0.33.0", digest="", aiter=Aiter(spec="stand-in", mode="stand-in"), env={"A": "1 2"})
+SUBJECT = Subject(
+    spec="pypi:0.33.0", version="0.33.0", digest="", aiter=Aiter(spec="stand-in", mode="stand-in"), env={"A": "1 2"}
+)
 KNOWN = KnownFailure(
     issue="https://example.org/1", owner="@me", expires=datetime.date(2026, 12, 31), reason="x", where="m.yaml:9:3"
 )
 FINDING = Finding(rule="private_import", symbol="f", message="imports rocm")
 ANSWERED = Observation(ended=Ended.ANSWERED, chosen="Fast", symbol="Fast.is_supported")
-REFUSED = Observation(ended=Ended.REFUSED, detail="No kernel", candidates=(Candidate(name="A", accepted=False, reason="r"),))
+REFUSED = Observation(
+    ended=Ended.REFUSED, detail="No kernel", candidates=(Candidate(name="A", accepted=False, reason="r"),)
+)
 
 
 def expect(*allowed: str, never: tuple[str, ...] = ()) -> Expected:
@@ -120,7 +124,12 @@ def test_a_known_failure_names_its_issue_owner_and_date(judged: Judged) -> None:
 def test_a_record_carries_the_question_and_the_command_that_asks_it_again(judged: Judged, cell: Cell) -> None:
     seen = ANSWERED.model_copy(update={"evidence": (Evidence(question="q", answer="a"),)})
     record = judged(seen)
-    assert (record.id, record.target, record.device, record.attachment) == (cell.id, "gfx942", "MI300X", Attachment.SIMULATED)
+    assert (record.id, record.target, record.device, record.attachment) == (
+        cell.id,
+        "gfx942",
+        "MI300X",
+        Attachment.SIMULATED,
+    )
     assert (record.model, record.tp, record.layer, record.shape) == ("model", 1, "o", (7168, 2048))
     assert (record.chosen, record.evidence) == ("Fast", seen.evidence)
     assert shlex.split(record.reproduce) == ["gfxloop", "reproduce", cell.id, *shlex.split(SUBJECT.options)]
@@ -188,5 +197,9 @@ def test_without_a_known_failure_nothing_is_excused(
     outcome = judged(seen, expected).outcome
     assert outcome not in (Outcome.EXPECTED_FAILURE, Outcome.UNEXPECTED_PASS)
     assert judged(seen, expected, KNOWN).outcome is (
-        Outcome.EXPECTED_FAILURE if outcome.is_bad else Outcome.UNEXPECTED_PASS if outcome is Outcome.PASSED else outcome
+        Outcome.EXPECTED_FAILURE
+        if outcome.is_bad
+        else Outcome.UNEXPECTED_PASS
+        if outcome is Outcome.PASSED
+        else outcome
     )

@@ -170,6 +170,37 @@ def test_anything_else_of_aiter_exists_and_a_call_of_it_is_a_limit(stand_in: Ins
     assert journal.unanswerable == ["what aiter.gemm_a8w8 does"]
 
 
+def test_a_module_that_only_some_aiter_has_exists_as_long_as_that_is_assumed(
+    stand_in: Install, journal: Journal
+) -> None:
+    made = stand_in()
+    name = "aiter.ops.triton.of_the_future"
+    assert importlib.import_module(name).__name__ == name
+    made.assume(False)
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module(name)
+    assert not hasattr(importlib.import_module("aiter.ops.triton"), "of_the_future")
+    made.assume(True)
+    assert importlib.import_module(name).__name__ == name
+    assert set(journal.unknown) == {
+        f"whether AITER has {what} (pass --aiter path:DIR)"
+        for what in (f"module {name}", "aiter.ops.triton.of_the_future")
+    }
+
+
+def test_an_attribute_that_only_some_aiter_has_exists_as_long_as_that_is_assumed(
+    stand_in: Install, journal: Journal
+) -> None:
+    made = stand_in()
+    assert hasattr(_gemm(), "gemm_of_the_future")
+    made.assume(False)
+    assert not hasattr(_gemm(), "gemm_of_the_future")
+    assert _gemm().get_gfx() == "gfx950", "what the stand-in knows stays"
+    assert set(journal.unknown) == {
+        "whether AITER has aiter.ops.gemm_op_a8w8.gemm_of_the_future (pass --aiter path:DIR)"
+    }
+
+
 def test_a_merged_table_is_written_once(folder: Path, tmp_path: Path) -> None:
     first = merged_table(folder, BASE, tmp_path / "scratch")
     first.write_text("kept")

@@ -20,9 +20,13 @@ MI300X = "gfx942/MI300X"
 # ---- the environment of a worker
 
 
-@pytest.mark.parametrize(
-    "name", ["VLLM_ROCM_USE_AITER", "AITER_JIT_DIR", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "TRITON_INTERPRET", "GPU_ARCHS", "CU_NUM", "FLASH_ATTENTION_TRITON_AMD_ENABLE"]
-)  # fmt: skip
+DECIDING = """
+    VLLM_ROCM_USE_AITER AITER_JIT_DIR HIP_VISIBLE_DEVICES CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES TRITON_INTERPRET
+    GPU_ARCHS CU_NUM FLASH_ATTENTION_TRITON_AMD_ENABLE TORCHINDUCTOR_CACHE_DIR
+"""
+
+
+@pytest.mark.parametrize("name", DECIDING.split())
 def test_what_decides_routing_on_this_machine_never_reaches_a_worker(tmp_path: Path, name: str) -> None:
     machine = {name: "1", "HOME": "/home/x", "PATH": "/bin"}
     environment = worker_environment(machine, TARGETS[MI300X], {}, tmp_path)
@@ -102,9 +106,8 @@ def test_words_of_packages_override_what_the_platform_has(ask: Ask) -> None:
 @pytest.mark.parametrize(("aiter", "found"), [("none", "False"), ("stand-in", "True"), ("tables", "True")])
 def test_aiter_is_what_the_subject_says(ask: Ask, tmp_path: Path, aiter: str, found: str) -> None:
     folder = tmp_path if aiter == "tables" else None
-    seen, stand_in, tables = ask(
-        MI300X, f"{FOUND}('aiter') is not None", "simulation.stand_in is not None", "simulation.tables", aiter=aiter, aiter_path=folder
-    )  # fmt: skip
+    questions = (f"{FOUND}('aiter') is not None", "simulation.stand_in is not None", "simulation.tables")
+    seen, stand_in, tables = ask(MI300X, *questions, aiter=aiter, aiter_path=folder)
     assert (seen, stand_in, tables) == (found, found, str(folder))
 
 

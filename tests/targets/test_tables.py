@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.targets.tables import CONFIG_FILES, find_row, read_table
+from harness.targets.facts import TARGETS
+from harness.targets.tables import CONFIG_FILES, find_row, nearest_row, read_table
 
 BASE = "a8w8_blockscale_bpreshuffle_tuned_gemm"
 HEAD = "gfx,cu_num,M,N,K,kernelId,us"
@@ -89,6 +90,23 @@ def test_an_empty_table_has_no_row(folder: Path) -> None:
 def test_a_short_line_is_a_row_without_the_missing_columns(folder: Path) -> None:
     _write(folder / "short_tuned_gemm.csv", HEAD, "gfx942,304,1")
     assert find_row(folder, "short_tuned_gemm", _key("gfx942", 304, 1, 1, 1)) is None
+
+
+@pytest.mark.parametrize(
+    ("target", "n", "k", "row"),
+    [("gfx942/MI308X", 1536, 7168, "1"), ("gfx942/MI300X", 1536, 7168, "2"), ("gfx950/MI350X", 7168, 2048, "3")],
+)
+def test_the_nearest_row_is_the_target_s_own_or_else_another_s(
+    folder: Path, target: str, n: int, k: int, row: str
+) -> None:
+    found = nearest_row(folder, BASE, TARGETS[target], n, k)
+    assert found is not None
+    assert found.columns["kernelId"] == row
+
+
+def test_a_shape_or_a_table_that_is_nowhere_has_no_nearest_row(folder: Path) -> None:
+    assert nearest_row(folder, BASE, TARGETS["gfx950/MI350X"], 7, 7) is None
+    assert nearest_row(folder, "no_tuned_gemm", TARGETS["gfx950/MI350X"], 7168, 2048) is None
 
 
 def test_the_real_tables_have_what_pr_51692_was_gated_by(aiter_tables: Path) -> None:

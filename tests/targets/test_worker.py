@@ -11,7 +11,7 @@ from harness.model.cell import Cell, Layer
 from harness.model.record import Ended, Observation
 from harness.targets.facts import TARGETS
 from harness.targets.simulated import View
-from harness.targets.worker import Answered, Job, Message, Ready, Started, serve
+from harness.targets.worker import Answered, Job, Ready, Started, serve
 
 
 @pytest.fixture
@@ -33,10 +33,9 @@ def test_a_worker_says_ready_then_started_and_answered_for_each_cell_and_ends_we
     process = context.Process(target=serve, args=(job, sender, tmp_path, tmp_path / "log"))
     process.start()
     sender.close()
-    messages: list[Message] = []
+    messages = [receiver.recv() for _ in range(5)]
     with pytest.raises(EOFError):
-        while True:
-            messages.append(receiver.recv())
+        receiver.recv()
     process.join()
     assert messages == [
         Ready(),
