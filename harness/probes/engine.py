@@ -90,7 +90,7 @@ class Engine:
             self.observe(group.cells, lambda cell, one: seen.update({cell.id: one}))
             return seen
         self.cache.mkdir(parents=True, exist_ok=True)
-        with FileLock(self.cache / f"{group.digest}.lock"):
+        with FileLock(self.cache / f"{group.digest[:2]}.lock"):
             self.observe(group.cells, lambda cell, one: seen.update({cell.id: one}))
         return seen
 

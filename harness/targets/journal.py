@@ -44,9 +44,9 @@ class Journal:
     private: list[PrivateImport] = field(default_factory=list)
     lookups: list[Lookup] = field(default_factory=list)
 
-    def limit(self, what: str) -> SimulationLimit:
-        """Note that ``what`` was called, and give back the exception to raise."""
-        self.unanswerable.append(f"what {what} does")
+    def limit(self, what: str, advice: str = "") -> SimulationLimit:
+        """Note that ``what`` was called, with what a person can do about it, and give back the exception to raise."""
+        self.unanswerable.append(f"what {what} does" + (f" ({advice})" if advice else ""))
         return SimulationLimit(f"{what}: device code, not available in a simulation")
 
     @contextmanager

@@ -18,7 +18,7 @@ from importlib.metadata import Distribution, DistributionFinder
 from pathlib import Path
 
 from harness.model.target import Platform
-from harness.targets.journal import Journal, PrivateImport
+from harness.targets.journal import Journal, PrivateImport, SimulationLimit
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ OPTIONAL_PACKAGES: Mapping[str, OptionalPackage] = {
     "tilelang": OptionalPackage(_ROCM.present_on | _CUDA.present_on, "vLLM requirements/rocm.txt and cuda.txt"),
     "flashinfer": _CUDA,
     "humming": _CUDA,
+    "cutlass": _CUDA,
     "vllm_xpu_kernels": _XPU,
     "flash_attn": _NONE,
     "deep_gemm": _NONE,
@@ -56,6 +57,9 @@ OPTIONAL_PACKAGES: Mapping[str, OptionalPackage] = {
     "hpc": _NONE,
     "flydsl": _NONE,
     "libtpu": _NONE,
+    "arctic_inference": _NONE,
+    "nvidia": OptionalPackage(source="libraries of a CUDA toolkit: looked for at run time, never by a selector"),
+    "numba": OptionalPackage(source="requirements/rocm.txt and cuda.txt, for n-gram speculation only: no selector asks"),
 }
 """Every optional top-level package that vLLM's selectors look for, by import name."""
 
@@ -119,12 +123,17 @@ class DeviceFunction:
 
     def __call__(self, *_args: object, **_kwargs: object) -> object:
         """Note the call and raise."""
-        raise self._journal.limit(self.__qualname__)
+        raise self._limit(self.__qualname__)
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise self._journal.limit(f"{self.__qualname__}.{name}")
+        raise self._limit(f"{self.__qualname__}.{name}")
+
+    def _limit(self, what: str) -> SimulationLimit:
+        root = what.partition(".")[0]
+        optional = f"pass --packages -{root} to take it as absent" if root in OPTIONAL_PACKAGES else ""
+        return self._journal.limit(what, optional)
 
 
 class AbsentFinder:
