@@ -1,4 +1,5 @@
-"""A target simulated inside a process. What needs a real vLLM runs pytest in a process of its own, twice in all."""
+"""A target simulated inside a process. What needs a real vLLM runs pytest, with the plugin, in a process
+of its own, twice in all."""
 
 import importlib.machinery
 import importlib.util
@@ -10,22 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.bundled import fixtures_dir
 from harness.model.errors import UsageError
 from harness.targets.facts import TARGETS
 from harness.targets.inprocess import InProcessError, find_target, simulated
-
-CONFTEST = """
-import importlib.util
-
-def pytest_configure(config):
-    config.addinivalue_line("markers", "gfx(name): run the test under a simulated target, in this process")
-    if not config.pluginmanager.hasplugin("gfxloop-fixtures-targets"):
-        spec = importlib.util.spec_from_file_location("gfxloop_fixtures_targets", {path!r})
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        config.pluginmanager.register(module, "gfxloop-fixtures-targets")
-"""
 
 FRESH = '''
 import importlib.util
@@ -186,8 +174,7 @@ def test_never_runs():
 
 
 def run_pytest(folder: Path, tree: Path, files: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    path = str(fixtures_dir() / "targets.py")
-    for name, text in {"conftest.py": CONFTEST.format(path=path), "pytest.ini": "[pytest]", **files}.items():
+    for name, text in {"conftest.py": "", "pytest.ini": "[pytest]", **files}.items():
         (folder / name).write_text(text, encoding="utf-8")
     repository = Path(find_target.__code__.co_filename).parents[2]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("VLLM_", "PYTEST_"))}
