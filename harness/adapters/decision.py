@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
+from typing import Any
 
 from harness.model.record import Candidate, Ended, Evidence, Finding
 
@@ -18,6 +20,20 @@ class Decision:
     candidates: tuple[Candidate, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     findings: tuple[Finding, ...] = ()
+
+
+def find(module: str, name: str) -> Any:
+    """Attribute ``name`` of one of the subject's modules; None where this release has no such module or attribute.
+
+    Raises:
+        ImportError: the module is there and cannot be imported, which is a fault and no missing capability.
+    """
+    try:
+        return getattr(importlib.import_module(module), name, None)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
+            return None
+        raise
 
 
 def unsupported(capability: str) -> Decision:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import CodeType
 from typing import Any
 
-from harness.adapters.decision import Decision, raised, unsupported
+from harness.adapters.decision import Decision, find, raised, unsupported
 from harness.adapters.watch import Returned, accepted_arguments, code_of
 from harness.model.cell import Cell
 from harness.model.record import Ended, Evidence
@@ -96,11 +96,7 @@ def _gate_names() -> tuple[str, ...]:
 
 
 def _operations() -> Any:
-    try:
-        from vllm._aiter_ops import rocm_aiter_ops
-    except ImportError:
-        return None
-    return rocm_aiter_ops
+    return find("vllm._aiter_ops", "rocm_aiter_ops")
 
 
 def _fp8_dtype() -> Any:

@@ -14,7 +14,7 @@ from types import CodeType
 from typing import Any
 
 from harness.adapters.categories import categorise
-from harness.adapters.decision import Decision, raised, unsupported
+from harness.adapters.decision import Decision, find, raised, unsupported
 from harness.adapters.gates import gate_codes, gate_evidence
 from harness.adapters.watch import Returned, Watch, accepted_arguments, code_of
 from harness.model.cell import Cell
@@ -68,9 +68,8 @@ def decide_linear(cell: Cell) -> Decision:
 def decide_allowlist(cell: Cell) -> Decision:
     """Ask one kernel class whether it supports the device, with the capability number that vLLM's selector passes."""
     path, _, name = str(cell.kernel.scheme["symbol"]).partition(":")
-    try:
-        kernel = getattr(importlib.import_module(path), name)
-    except (ModuleNotFoundError, AttributeError):
+    kernel = find(path, name)
+    if kernel is None:
         return unsupported(f"kernel {path}.{name}")
     from vllm.platforms import current_platform
 
@@ -159,7 +158,7 @@ _Request = tuple[Callable[..., Any], Mapping[str, Any]]
 
 
 def _entry(name: str) -> Callable[..., Any]:
-    found: Callable[..., Any] | None = getattr(importlib.import_module(_MODULE), name, None)
+    found: Callable[..., Any] | None = find(_MODULE, name)
     if found is None:
         raise _Missing(f"{_MODULE}.{name}")
     return found
@@ -169,7 +168,7 @@ def _quant_key(cell: Cell, role: str) -> Any:
     name = cell.kernel.scheme.get(role)
     if name is None:
         return None
-    key = getattr(importlib.import_module(_KEYS), str(name), None)
+    key = find(_KEYS, str(name))
     if key is None:
         raise _Missing(f"quantization key {name}")
     return key

@@ -18,7 +18,7 @@ from harness.model.run import Comparison, Manifest, Row, Verdict
 CLEAN = 0
 FAILED = 1
 
-_NOT_SERVED = frozenset({Outcome.NOT_RUN, Outcome.INFRA})
+_UNDECIDED = frozenset({Outcome.NOT_RUN, Outcome.INFRA, Outcome.UNSUPPORTED, Outcome.INDETERMINATE})
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ def judge_check(records: Sequence[Record], cells: int = 0) -> Gate:
         reasons.append(f"{cells - len(records)} of {cells} records are missing")
     if reasons:
         return Gate(FAILED, tuple(reasons))
-    if _NOT_SERVED.issuperset(counts):
-        return Gate(UnservableError.exit_code, ("no cell could be run here",))
+    if _UNDECIDED.issuperset(counts):
+        return Gate(UnservableError.exit_code, ("no cell was decided: each was unsupported, indeterminate or not run",))
     return Gate(CLEAN, ())
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from harness.adapters.decision import raised, unsupported
+import pytest
+
+from harness.adapters.decision import find, raised, unsupported
 from harness.model.record import Candidate, Ended
 
 SUBJECT = """
@@ -51,3 +53,20 @@ def test_an_error_keeps_the_candidates_that_were_seen() -> None:
 def test_what_a_release_lacks_is_said_in_words() -> None:
     decision = unsupported("gate rocm_aiter_ops.is_new")
     assert (decision.ended, decision.detail) == (Ended.UNSUPPORTED, "this vLLM has no gate rocm_aiter_ops.is_new")
+
+
+def test_a_module_that_the_release_lacks_is_no_fault(tmp_path, monkeypatch):
+    (tmp_path / "subject_a").mkdir()
+    (tmp_path / "subject_a" / "__init__.py").write_text("here = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert find("subject_a", "here") == 1
+    assert find("subject_a", "gone") is None
+    assert find("subject_a.gone", "here") is None
+    assert find("subject_absent.deep.module", "here") is None
+
+
+def test_a_module_that_is_there_and_cannot_be_imported_is_a_fault_and_not_a_missing_capability(tmp_path, monkeypatch):
+    (tmp_path / "subject_b.py").write_text("import subject_b_private_part\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="subject_b_private_part"):
+        find("subject_b", "here")

@@ -20,8 +20,8 @@ def test_no_record_is_never_a_success() -> None:
     assert judge_check([]).exit_code == 3
 
 
-@pytest.mark.parametrize("outcome", [Outcome.NOT_RUN, Outcome.INFRA])
-def test_a_run_in_which_nothing_could_run_is_never_a_success(samples: ModuleType, outcome: Outcome) -> None:
+@pytest.mark.parametrize("outcome", [Outcome.NOT_RUN, Outcome.INFRA, Outcome.UNSUPPORTED, Outcome.INDETERMINATE])
+def test_a_run_in_which_nothing_was_decided_is_never_a_success(samples: ModuleType, outcome: Outcome) -> None:
     assert exit_code_of_check([samples.record(outcome=outcome)]) == 4
 
 
