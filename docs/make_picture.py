@@ -1,7 +1,7 @@
 """Make docs/report.png: the terminal output of a real ``gfxloop check``, as a picture.
 
-In: gfxloop and what vLLM imports, installed for this Python, and Chromium (Debian's package ``chromium``). Out: the PNG,
-replaced. Run it in the clone: ``.venv/bin/python docs/make_picture.py``. It must not draw what was not printed.
+In: gfxloop and what vLLM imports, installed for this Python, and Chromium (Debian's package ``chromium``). Out: the
+PNG, replaced. Run it in the clone: ``.venv/bin/python docs/make_picture.py``. It must not draw what was not printed.
 """
 
 from __future__ import annotations
