@@ -118,6 +118,10 @@ class Resolver:
                 self.problem((*loc, key), what, got=key)
             elif isinstance(value, tuple):
                 needs = value
+                for position, need in enumerate(needs):
+                    if str(need).count(":") != 1:
+                        place = (*loc, key, position)
+                        self.problem(place, "not a symbol of the release", got=need, expected="module:name")
             elif isinstance(value, (str, int)):
                 scheme[key] = value
         return scheme, needs

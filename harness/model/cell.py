@@ -42,7 +42,7 @@ class Kernel:
     scheme: Mapping[str, str | int | bool]
     """What the adapter of the surface needs to build the request; keys are the adapter's own."""
     needs: tuple[str, ...] = ()
-    """Capabilities a release must have for the cell to make sense (names that the adapter knows)."""
+    """Symbols that a release must have for the cell to make sense, as ``module:name``; else it is unsupported."""
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,7 @@ def cell_digest(cell: Cell) -> str:
         kernel.surface,
         kernel.family,
         sorted(kernel.scheme.items()),
+        kernel.needs,
         cell.layer and astuple(cell.layer),
     )
     return _digest(repr(request))

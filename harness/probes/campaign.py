@@ -16,7 +16,7 @@ from pathlib import Path
 import harness
 from harness.matrix import Matrix, drop_contradicting, load_matrix, select
 from harness.model.cell import Cell
-from harness.model.errors import UnservableError, located
+from harness.model.errors import NothingSelectedError, UnservableError, located
 from harness.model.record import Observation, Record
 from harness.model.run import Manifest
 from harness.probes.cache import harness_digest
@@ -150,16 +150,19 @@ def choose(request: Request, today: datetime.date) -> Choice:
     """
     matrix = load_matrix(request.matrix, TARGETS, today)
     kept, notes = drop_contradicting(matrix.cells, parse_env(request.env))
-    cells = select(
-        kept,
-        targets=request.targets,
-        tiers=request.tiers,
-        kernels=request.kernels,
-        models=request.models,
-        environments=request.environments,
-        ids=request.ids,
-        all_targets=TARGETS.values(),
-    )
+    try:
+        cells = select(
+            kept,
+            targets=request.targets,
+            tiers=request.tiers,
+            kernels=request.kernels,
+            models=request.models,
+            environments=request.environments,
+            ids=request.ids,
+            all_targets=TARGETS.values(),
+        )
+    except NothingSelectedError as error:
+        raise NothingSelectedError(" ".join([str(error), *(f"Note: {note}." for note in notes)])) from error
     return Choice(matrix, cells, notes)
 
 

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 
 from harness.adapters.context import vllm_config
-from harness.adapters.decision import Decision, raised
+from harness.adapters.decision import Decision, find, raised, unsupported
 from harness.adapters.gates import GATES_THAT_READ, decide_gate, forget_gate_answers, subject_reads_tables
 from harness.adapters.guards import decide_guard
 from harness.adapters.linear import decide_allowlist, decide_linear
@@ -82,7 +82,8 @@ def _ask(simulation: Simulation, cell: Cell, *, assumed: bool) -> tuple[Decision
     forget_gate_answers()
     with simulation.journal.slice() as notes:
         try:
-            decision = _ADAPTERS[cell.kernel.surface](cell)
+            missing = [need for need in cell.kernel.needs if find(*need.split(":")) is None]
+            decision = unsupported(missing[0]) if missing else _ADAPTERS[cell.kernel.surface](cell)
         except ImportError as error:
             decision = raised(error)  # importing the surface itself failed: the subject's fault, or this target's
     return decision, notes

@@ -59,9 +59,7 @@ OPTIONAL_PACKAGES: Mapping[str, OptionalPackage] = {
     "libtpu": _NONE,
     "arctic_inference": _NONE,
     "nvidia": OptionalPackage(source="libraries of a CUDA toolkit: looked for at run time, never by a selector"),
-    "numba": OptionalPackage(
-        source="requirements/rocm.txt and cuda.txt, n-gram speculation only: no selector asks"
-    ),
+    "numba": OptionalPackage(source="requirements/rocm.txt and cuda.txt, n-gram speculation only: no selector asks"),
 }
 """Every optional top-level package that vLLM's selectors look for, by import name."""
 

@@ -23,7 +23,7 @@ environments:
   on: {platforms: [rocm], set: {USE: "1"}}
 kernels:
   linear:
-    fp8: {fp8_token: {entry: fp8, static: false}, fp8_block: {entry: fp8, group: 128, needs: [block]}}
+    fp8: {fp8_token: {entry: fp8, static: false}, fp8_block: {entry: fp8, group: 128, needs: ['vllm.a:block']}}
     int8: {int8_token: {entry: int8}}
   allowlist:
     torch: [per_tensor, row_wise]

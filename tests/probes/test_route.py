@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
+import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -334,3 +336,18 @@ def test_every_release_runs_and_what_it_lacks_is_unsupported(
     }
     chosen = {r.chosen for r in records if r.kernel == "fp8_block" and r.environment == "aiter_off"}
     assert chosen == {"TritonFp8BlockScaledMMKernel"}
+
+
+@pytest.mark.parametrize(
+    ("needs", "ended"),
+    [((), Ended.ANSWERED), (("vllm:here",), Ended.ANSWERED), (("vllm:gone",), Ended.UNSUPPORTED)],
+)
+def test_a_cell_that_needs_what_the_release_lacks_is_unsupported(monkeypatch, tmp_path, make_cell, needs, ended):
+    monkeypatch.setitem(sys.modules, "vllm", types.SimpleNamespace(here=1))
+    monkeypatch.setattr(route, "forget_gate_answers", lambda: None)
+    monkeypatch.setattr(route, "_ADAPTERS", {Surface.LINEAR: lambda _cell: Decision(Ended.ANSWERED, "K")})
+    cell = make_cell()
+    cell = dataclasses.replace(cell, kernel=dataclasses.replace(cell.kernel, needs=needs))
+    view = View(tmp_path, "1", "none", None, {})
+    seen = route.observe(Simulation(cell.target, view, Journal(), None, []), cell)
+    assert seen.ended is ended
