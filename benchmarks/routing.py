@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.bundled import matrix_path
-from harness.cli.options import cache_folder
 from harness.probes.campaign import Request, open_campaign
 from harness.probes.engine import Engine
 from harness.subjects import progress_on
+from harness.targets.home import cache_folder
 from harness.targets.pool import Start
 
 Measured = tuple[float, float, str]

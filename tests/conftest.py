@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from harness.bundled import matrix_path
-from harness.cli.options import cache_folder
 from harness.matrix import Matrix, load_matrix, select
 from harness.model.cell import Cell, Kernel, Layer, Surface, Tier
 from harness.model.record import Record
@@ -24,6 +23,7 @@ from harness.probes.campaign import Campaign, Request
 from harness.probes.engine import Engine
 from harness.subjects import Located, progress_on, resolve
 from harness.targets.facts import TARGETS
+from harness.targets.home import cache_folder
 
 TODAY = datetime.date(2026, 1, 1)
 TESTS = Path(__file__).parent

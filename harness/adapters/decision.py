@@ -47,14 +47,21 @@ def raised(error: BaseException, candidates: tuple[Candidate, ...] = ()) -> Deci
     Named is the innermost frame of the subject, without this machine's path.
     """
     where = symbol = ""
+    if isinstance(error, SyntaxError) and error.filename:
+        symbol = f"{_below_vllm(error.filename)}:{error.lineno}"
+        return Decision(Ended.RAISED, symbol=symbol, detail=f"SyntaxError: {error.msg}, at {symbol}")
     traceback = error.__traceback__
     while traceback is not None:
-        path = traceback.tb_frame.f_code.co_filename.replace("\\", "/")
-        if "/vllm/" in path:
-            name = path[path.rindex("/vllm/") + 1 :]
+        name = _below_vllm(traceback.tb_frame.f_code.co_filename)
+        if name.startswith("vllm/"):
             symbol = traceback.tb_frame.f_code.co_qualname
             where = f", at {name}:{traceback.tb_lineno} in {symbol}"
         traceback = traceback.tb_next
     return Decision(
         Ended.RAISED, symbol=symbol, detail=f"{type(error).__name__}: {error}{where}", candidates=candidates
     )
+
+
+def _below_vllm(path: str) -> str:
+    """``vllm/…/file.py`` of a file of the subject; another path as it is."""
+    return path[path.rindex("/vllm/") + 1 :] if "/vllm/" in path else path

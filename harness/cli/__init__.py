@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 
 import click
@@ -58,6 +59,7 @@ def group() -> None:
 
 def main() -> None:
     """Entry point: errors of the harness become one line on stderr and their exit code."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that workers and scratch folders go
     try:
         group(prog_name="gfxloop")
     except Exception as error:

@@ -12,6 +12,7 @@ from harness.cli.execute import execute, new_run_directory
 from harness.cli.options import cache_option, campaign_of, json_option, selection_options, subject_options
 from harness.compare import compare, judge_compare
 from harness.model.run import Run
+from harness.probes.campaign import Campaign
 from harness.records import read_run
 from harness.report.changes import summarise_comparison
 from harness.report.machine import as_text, compare_json
@@ -37,7 +38,8 @@ def command(baseline: str, candidate: str, out: Path | None, as_json: bool, no_c
 
     Options choose the cells of subjects; a run directory is taken as it is. Exit code 1 when something regressed.
     """
-    before, after = (_run(side, words, no_cache) for side in (baseline, candidate))
+    opened = [_open(side, words, no_cache) for side in (baseline, candidate)]  # both, before either costs anything
+    before, after = (_run(side) for side in opened)
     comparison = compare(before, after)
     report = write_comparison(comparison, out or new_run_directory("compare"))
     if as_json:
@@ -47,12 +49,18 @@ def command(baseline: str, candidate: str, out: Path | None, as_json: bool, no_c
     sys.exit(judge_compare(comparison).exit_code)
 
 
-def _run(side: str, words: dict[str, Any], no_cache: bool) -> Run:
-    """A run directory read back, or a subject checked."""
+def _open(side: str, words: dict[str, Any], no_cache: bool) -> Run | Campaign:
+    """A run directory read back, or a subject ready to be checked."""
     if Path(side).is_dir():
         run = read_run(Path(side))
         for note in run.notes:
             click.echo(f"gfxloop: {side}: {note}", err=True)
         return run
-    campaign = campaign_of(words, subject=side, no_cache=no_cache)
-    return execute(campaign, new_run_directory(side), f"gfxloop compare (side {side})")
+    return campaign_of(words, subject=side, no_cache=no_cache)
+
+
+def _run(side: Run | Campaign) -> Run:
+    if isinstance(side, Run):
+        return side
+    spec = side.located.subject.spec
+    return execute(side, new_run_directory(spec), f"gfxloop compare (side {spec})")

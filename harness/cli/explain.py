@@ -16,7 +16,7 @@ from harness.cli.options import cache_option, campaign_of, json_option, subject_
 from harness.compare import judge_check
 from harness.matrix import layers_of
 from harness.model.cell import Surface
-from harness.model.errors import UsageError, located
+from harness.model.errors import UsageError, located, nearest
 from harness.model.record import SCHEMA, Outcome, Record
 from harness.probes.campaign import Campaign, with_cells
 from harness.report.terminal import console_for
@@ -53,6 +53,10 @@ def _layers(campaign: Campaign, model: str, tp: int | None) -> Campaign:
     cells = [cell for cell in campaign.cells if cell.kernel.surface is Surface.LINEAR]
     if not cells:
         raise UsageError(located("explain", "no linear layer left of what was asked", got=model))
+    if model not in campaign.matrix.models:
+        raise UsageError(located("--model", "not one model", got=model, hint=nearest(model, campaign.matrix.models)))
+    if len(gfx := dict.fromkeys(cell.target.gfx for cell in cells)) > 1:
+        raise UsageError(located("--target", "not one target", got=", ".join(gfx), hint="Name one of them."))
     target = next((cell.target for cell in cells if cell.target.default), cells[0].target)
     cells = [cell for cell in cells if cell.target == target]
     if tp is None:

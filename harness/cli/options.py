@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import datetime
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import platformdirs
 
 from harness.bundled import matrix_path
 from harness.probes.campaign import DEFAULT_AITER, DEFAULT_SUBJECT, Campaign, Request, open_campaign
 from harness.subjects import progress_on
+from harness.targets.home import cache_folder
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -87,11 +86,6 @@ subject_options = _apply(_SUBJECT)
 selection_options = _apply(_SELECTION)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout (docs/json.md).")
 cache_option = click.option("--no-cache", is_flag=True, help="Ask every cell again, whatever is cached.")
-
-
-def cache_folder() -> Path:
-    """Folder for subjects and observations: ``GFXLOOP_CACHE``, else the user's cache folder."""
-    return Path(os.environ.get("GFXLOOP_CACHE") or platformdirs.user_cache_dir("gfxloop"))
 
 
 def campaign_of(

@@ -10,6 +10,7 @@ import click
 from harness.cli.detail import print_record
 from harness.cli.options import campaign_of, json_option, subject_option, subject_options
 from harness.compare import judge_check
+from harness.model.errors import UsageError, located
 from harness.report.terminal import console_for
 
 
@@ -23,6 +24,9 @@ def command(cell_id: str, as_json: bool, **words: Any) -> None:
 
     Every record and every report carries this command, with the subject's options, for each of its cells.
     """
+    if "/" not in cell_id or cell_id.startswith("-"):
+        hint = "A report prints the ids, and so does: gfxloop matrix list"
+        raise UsageError(located("ID", "not the id of a cell", got=cell_id, expected="tier/surface/...", hint=hint))
     campaign = campaign_of(words, ids=(cell_id,), no_cache=True)
     (record,) = campaign.run(lambda _record: None)
     if as_json:

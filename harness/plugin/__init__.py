@@ -34,6 +34,14 @@ def pytest_configure(config: pytest.Config) -> None:
         stop(error)
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Tell of a wrong subject or output folder once, before the first test."""
+    try:
+        session.config.stash[SESSION].prepare(session.config)
+    except HarnessError as error:
+        stop(error)
+
+
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Name subject, targets, tiers and what is attached."""
     return config.stash[SESSION].header()

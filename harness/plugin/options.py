@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-import platformdirs
 import pytest
 
 from harness.bundled import matrix_path, suites_dir
@@ -56,8 +54,3 @@ def wants_suites(config: pytest.Config) -> bool:
     named = [Path(word.partition("::")[0]).resolve() for word in config.args if not word.startswith("-")]
     below = any(path == suites or suites in path.parents or path in suites.parents for path in named)
     return below or config.getoption("--matrix") is not None
-
-
-def cache_folder() -> Path:
-    """Folder for subjects and observations: ``GFXLOOP_CACHE``, else the user's cache folder."""
-    return Path(os.environ.get("GFXLOOP_CACHE") or platformdirs.user_cache_dir("gfxloop"))

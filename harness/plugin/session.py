@@ -19,9 +19,9 @@ import pytest
 
 from harness.compare import judge_check
 from harness.model.cell import Cell
-from harness.model.errors import HarnessError, NothingSelectedError, located, nearest
+from harness.model.errors import HarnessError, NothingSelectedError, RunDirectoryError, located, nearest
 from harness.model.record import Observation, Record
-from harness.plugin.options import cache_folder, request_of, wants_suites
+from harness.plugin.options import request_of, wants_suites
 from harness.probes.campaign import Campaign, Choice, choose, open_campaign, with_cells
 from harness.probes.engine import Group
 from harness.records import RunWriter, read_run
@@ -29,6 +29,7 @@ from harness.records.writer import utc_now
 from harness.report.summary import summarise
 from harness.report.write import write_reports
 from harness.subjects import progress_on
+from harness.targets.home import cache_folder
 
 SESSION = pytest.StashKey["Session"]()
 
@@ -48,12 +49,14 @@ class Session:
             HarnessError: the options or the matrix are wrong, or no cell is left.
         """
         self._worker: str = getattr(config, "workerinput", {}).get("workerid", "")
-        self._distributes = bool(getattr(config.option, "dist", "no") != "no" and not self._worker)
         self._out = Path(config.getoption("--out")) if config.getoption("--out") else None
         self._request = request_of(config)
         self._choice = choose(self._request, _today()) if wants_suites(config) else None
         self._selected: tuple[Cell, ...] = ()
         self._campaign: Campaign | None = None
+        """The subject and all chosen cells, found before the first test."""
+        self._opened: Campaign | None = None
+        """The same over the cells whose tests run."""
         self._writer: RunWriter | None = None
         self._seen: dict[str, Observation] = {}
         self._lines: list[str] = []
@@ -61,6 +64,20 @@ class Session:
             config.addinivalue_line("markers", f"{mark}: cells of matrix.yaml")
         if self._choice is not None:
             self._check_marks(config)
+
+    def prepare(self, config: pytest.Config) -> None:
+        """Find the subject and look at ``--out`` before the first test, so that a mistake is told once.
+
+        Raises:
+            HarnessError: the subject cannot be had, or ``--out`` is no empty folder.
+        """
+        if self._choice is None or self._worker or config.option.collectonly:
+            return
+        progress = progress_on(sys.stderr)
+        self._campaign = open_campaign(self._request, cache=cache_folder(), progress=progress, today=_today())
+        if self._out is not None and self._out.exists() and (self._out.is_file() or any(self._out.iterdir())):
+            hint = "Choose another folder, or delete this one: each run has its own."
+            raise RunDirectoryError(located(f"--out {self._out}", "not an empty folder", hint=hint))
 
     def header(self) -> list[str]:
         """What the run is about."""
@@ -116,8 +133,10 @@ class Session:
             run = read_run(self._out)
             report = write_reports(run, self._out)
             verdict = summarise(run).verdict_line
-            failed = not judge_check(run.records, run.manifest.cells).passed
-            self._lines = [*(f"gfxloop: {note}" for note in run.notes if failed), verdict, f"report: {report}"]
+            gate = judge_check(run.records, run.manifest.cells)
+            if session.exitstatus == pytest.ExitCode.OK:  # nothing decided is no success, though each test was skipped
+                session.exitstatus = gate.exit_code
+            self._lines = [*(f"gfxloop: {note}" for note in run.notes if not gate.passed), verdict, f"report: {report}"]
 
     def _check_marks(self, config: pytest.Config) -> None:
         """A mark of ``-m`` that nobody registered selects nothing, whatever else is in the expression."""
@@ -141,15 +160,17 @@ class Session:
         return sorted({mark for cell in cells for mark in _marks(cell)})
 
     def _open(self) -> Campaign:
-        if self._campaign is None:
-            progress = progress_on(sys.stderr)
-            campaign = open_campaign(self._request, cache=cache_folder(), progress=progress, today=_today())
-            self._campaign = with_cells(campaign, self._selected)
+        if self._opened is None:
+            campaign = self._campaign
+            if campaign is None:
+                progress = progress_on(sys.stderr)
+                campaign = open_campaign(self._request, cache=cache_folder(), progress=progress, today=_today())
+            campaign = with_cells(campaign, self._selected)
             if self._out is not None:
-                command = shlex.join(["pytest", *sys.argv[1:]])
-                manifest = self._campaign.manifest(command, utc_now())
+                manifest = campaign.manifest(shlex.join(["pytest", *sys.argv[1:]]), utc_now())
                 self._writer = RunWriter(self._out, manifest, shard=self._worker or "main").__enter__()
-        return self._campaign
+            self._opened = campaign
+        return self._opened
 
     def _ask(self, campaign: Campaign, cell: Cell) -> dict[str, Observation]:
         """Alone, all cells at once, so that every core works; beside other workers, those of one target."""

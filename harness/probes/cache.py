@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import json
 import os
+import sys
 import tempfile
 import zlib
 from collections.abc import Mapping
@@ -46,7 +47,7 @@ class ObservationCache:
         try:
             body = json.loads(gzip.decompress((self._folder / f"{job}.json.gz").read_bytes()))
             return {key: Observation.model_validate(value) for key, value in body.items()}
-        except (OSError, EOFError, zlib.error, ValueError, AttributeError):  # AttributeError: JSON, but no object
+        except (OSError, EOFError, zlib.error, ValueError, RecursionError, AttributeError):  # Attribute: no object
             return {}
 
     def save(self, job: str, seen: Mapping[str, Observation]) -> None:
@@ -110,11 +111,10 @@ def harness_digest() -> str:
 
 @cache
 def installed_digest() -> str:
-    """Digest of the installed distributions, by name and version: a worker imports many of them."""
-    found = (
-        str(one.metadata["Name"]) + "==" + str(one.version) for one in distributions()
-    )  # str: a broken one has None
-    return _digest(repr(sorted(found)))
+    """Digest of Python and the installed distributions, by name and version: a worker imports many of them."""
+    # str: a broken distribution has no name
+    found = sorted(f"{one.metadata['Name']}=={one.version}" for one in distributions())
+    return _digest(repr((sys.version, found)))
 
 
 def _digest(text: str) -> str:

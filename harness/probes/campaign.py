@@ -7,6 +7,8 @@ that the same words give the same cells and the same records in either. It must 
 from __future__ import annotations
 
 import datetime
+import re
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,9 +16,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import harness
+from harness.bundled import matrix_path
 from harness.matrix import Matrix, drop_contradicting, load_matrix, select
 from harness.model.cell import Cell
-from harness.model.errors import NothingSelectedError, UnservableError, located
+from harness.model.errors import NothingSelectedError, UnservableError, UsageError, located, nearest
 from harness.model.record import Observation, Record
 from harness.model.run import Manifest
 from harness.probes.cache import harness_digest
@@ -77,7 +80,10 @@ class Campaign:
         """Judge one observation against the matrix."""
         subject = self.located.subject
         expected = self.matrix.expected(cell, aiter=subject.aiter.mode != "none")
-        return judge(cell, seen, subject, expected, self.matrix.known_failure(cell))
+        options = subject.options
+        if self.request.matrix != matrix_path():
+            options += f" --matrix {shlex.quote(str(self.request.matrix))}"
+        return judge(cell, seen, options, expected, self.matrix.known_failure(cell))
 
     def run(self, report: Callable[[Record], None], cells: Sequence[Cell] | None = None) -> tuple[Record, ...]:
         """Ask all cells. ``report`` gets each record as it comes; the result is in the order of the matrix."""
@@ -137,8 +143,24 @@ def open_campaign(
         cache=cache,
         progress=progress,
     )
+    _check_variables(choice, found, parse_env(request.env))
     folder = cache / "observations" if observations else None
     return Campaign(request, choice.matrix, found, choice.cells, choice.notes, Engine(found, folder))
+
+
+def _check_variables(choice: Choice, found: Located, env: dict[str, str]) -> None:
+    """A variable of ``--env`` that neither the subject nor the matrix knows is a slip of the pen.
+
+    Raises:
+        UsageError: a ``VLLM_`` variable that ``vllm/envs.py`` does not name.
+    """
+    path = found.tree / "vllm" / "envs.py"
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    known = set(re.findall(r"\bVLLM_[A-Z0-9_]+", text)) | {name for cell in choice.cells for name in cell.env}
+    for name in env:
+        if text and name.startswith("VLLM_") and name not in known:
+            where, what = f"--env {name}", "this vLLM knows no such variable"
+            raise UsageError(located(where, what, hint=nearest(name, known)))
 
 
 def choose(request: Request, today: datetime.date) -> Choice:
@@ -161,8 +183,8 @@ def choose(request: Request, today: datetime.date) -> Choice:
             ids=request.ids,
             all_targets=TARGETS.values(),
         )
-    except NothingSelectedError as error:
-        raise NothingSelectedError(" ".join([str(error), *(f"Note: {note}." for note in notes)])) from error
+    except (NothingSelectedError, UsageError) as error:
+        raise type(error)(" ".join([str(error), *(f"Note: {note}." for note in notes)])) from error
     return Choice(matrix, cells, notes)
 
 

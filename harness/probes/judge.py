@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from harness.matrix import Expected, KnownFailure
 from harness.model.cell import Cell
 from harness.model.record import Ended, Finding, Observation, Outcome, Record
-from harness.model.subject import Subject
 from harness.model.target import Attachment
 
 REFUSAL = "none"
@@ -30,7 +29,7 @@ _WITHOUT_ANSWER: Mapping[Ended, Outcome] = {
 def judge(
     cell: Cell,
     seen: Observation,
-    subject: Subject,
+    options: str,
     expected: Expected | None,
     known: KnownFailure | None,
     attachment: Attachment = Attachment.SIMULATED,
@@ -40,7 +39,7 @@ def judge(
     Args:
         cell: the question.
         seen: what the worker saw.
-        subject: whose answer it is.
+        options: the command-line options that name the subject again.
         expected: what the matrix expects, if anything.
         known: the known failure that speaks of the cell, if one does.
         attachment: whether the target was simulated or attached.
@@ -70,7 +69,7 @@ def judge(
         evidence=seen.evidence,
         findings=findings,
         expected=_words(expected),
-        reproduce=f"gfxloop reproduce {shlex.quote(cell.id)} {subject.options}",
+        reproduce=f"gfxloop reproduce {shlex.quote(cell.id)} {options}",
     )
 
 

@@ -53,6 +53,9 @@ def prepare(simulation: Simulation) -> None:
 def observe(simulation: Simulation, cell: Cell) -> Observation:
     """Answer one cell. Questions that AITER's stand-in can only assume are put under both assumptions."""
     decision, notes = _ask(simulation, cell, assumed=True)
+    asked = [f"what a real {name} gives" for name, present in simulation.view.packages.items() if present]
+    if asked and decision.ended is Ended.RAISED:  # perhaps the stand-in's doing, so never the subject's fault
+        notes.unanswerable.extend(asked)
     no_device = decision.ended is Ended.RAISED and any(words in decision.detail for words in _NO_DEVICE)
     if notes.unanswerable or no_device:
         decision = _undecided(notes.unanswerable or ["what the device does"], f"Here: {_outcome(decision)}", decision)
@@ -84,8 +87,8 @@ def _ask(simulation: Simulation, cell: Cell, *, assumed: bool) -> tuple[Decision
         try:
             missing = [need for need in cell.kernel.needs if find(*need.split(":")) is None]
             decision = unsupported(missing[0]) if missing else _ADAPTERS[cell.kernel.surface](cell)
-        except ImportError as error:
-            decision = raised(error)  # importing the surface itself failed: the subject's fault, or this target's
+        except Exception as error:  # importing the surface itself failed, in whatever way
+            decision = raised(error)
     return decision, notes
 
 

@@ -66,7 +66,7 @@ class RunWriter:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             self._descriptor = os.open(self._path, flags, 0o644)
         except FileExistsError as error:
-            hint = "Give each writer a shard id of its own, and each run a folder."
+            hint = "Choose another folder, or delete this one: each run has its own."
             raise RunDirectoryError(located(str(error.filename), "exists already", hint=hint)) from error
         except OSError as error:
             what = f"cannot be made a run directory: {error.strerror or error}"

@@ -56,12 +56,14 @@ OPTIONAL_PACKAGES: Mapping[str, OptionalPackage] = {
     "helion": _NONE,
     "hpc": _NONE,
     "flydsl": _NONE,
-    "libtpu": _NONE,
     "arctic_inference": _NONE,
     "nvidia": OptionalPackage(source="libraries of a CUDA toolkit: looked for at run time, never by a selector"),
     "numba": OptionalPackage(source="requirements/rocm.txt and cuda.txt, n-gram speculation only: no selector asks"),
 }
 """Every optional top-level package that vLLM's selectors look for, by import name."""
+
+ALWAYS_ABSENT = ("libtpu",)
+"""Packages that would make another platform of the machine: a target never has them."""
 
 VENDOR_MODULES: Mapping[str, frozenset[Platform]] = {
     "amdsmi": frozenset({Platform.ROCM}),
@@ -103,6 +105,7 @@ class StandInFinder(importlib.machinery.PathFinder):
     def exec_module(self, module: types.ModuleType) -> None:
         """Give the module attributes that exist and cannot be called."""
         module.__path__ = []
+        module.__file__ = f"<stand-in for {module.__name__}>"
         journal = self._journal
 
         def __getattr__(name: str) -> object:
@@ -130,9 +133,15 @@ class DeviceFunction:
             raise AttributeError(name)
         raise self._limit(f"{self.__qualname__}.{name}")
 
+    def __or__(self, _other: object) -> DeviceFunction:
+        """A type of the package in an annotation: ``X | None``."""
+        return self
+
+    __ror__ = __or__
+
     def _limit(self, what: str) -> SimulationLimit:
         root = what.partition(".")[0]
-        optional = f"pass --packages -{root} to take it as absent" if root in OPTIONAL_PACKAGES else ""
+        optional = f"pass --packages=-{root} to take it as absent" if root in OPTIONAL_PACKAGES else ""
         return self._journal.limit(what, optional)
 
 

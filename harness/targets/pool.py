@@ -24,7 +24,7 @@ from typing import Any
 
 from harness.model.cell import Cell
 from harness.model.record import Ended, Observation
-from harness.targets.worker import Answered, Job, Message, Ready, Started, serve
+from harness.targets.worker import Answered, Job, Message, Ready, Started, Unprepared, serve
 
 
 class Start(StrEnum):
@@ -60,6 +60,9 @@ class _Worker:
     """Cells before this index have an observation."""
     killed: bool = False
 
+
+_TAIL_BYTES = 65_536
+"""How much of a worker's log is read: a subject may print without end."""
 
 Report = Callable[[Job, Cell, Observation], None]
 
@@ -133,17 +136,25 @@ class WorkerPool:
                 worker.process.join()
 
     def _drain(self, worker: _Worker, report: Report) -> None:
-        try:
-            while not worker.pipe.closed and worker.pipe.poll():
-                self._receive(worker, worker.pipe.recv(), report)
-        except (EOFError, OSError):
-            worker.pipe.close()  # the exit status follows, or the deadline does
+        while not worker.pipe.closed:
+            try:
+                if not worker.pipe.poll():
+                    return
+                message = worker.pipe.recv()
+            except (EOFError, OSError):
+                worker.pipe.close()  # the exit status follows, or the deadline does
+                return
+            self._receive(worker, message, report)
 
     def _receive(self, worker: _Worker, message: Message, report: Report) -> None:
         worker.deadline = time.monotonic() + self._limits.cell_s
         match message:
             case Ready():
                 worker.ready = True
+            case Unprepared(observation):
+                for cell in worker.job.cells:
+                    report(worker.job, cell, observation)
+                worker.answered = len(worker.job.cells)
             case Started(index):
                 worker.asked = index
             case Answered(index, observation):
@@ -187,11 +198,14 @@ class WorkerPool:
 
 
 def _last_line(log: Path) -> str:
-    """The last line that the worker wrote: of a traceback, the exception."""
+    """The exception that ended the worker, where its log ends in a traceback; other last words are no cause."""
     if not log.exists():
         return ""
-    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1].strip()[:300] if lines else ""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+        text = file.read().decode(errors="replace").strip()
+    told = "Traceback (most recent call last)" in text or "Fatal Python error" in text
+    return text.splitlines()[-1].strip()[:300] if told else ""
 
 
 @contextmanager

@@ -71,6 +71,8 @@ _DECIDING = (
     "FLASH_ATTENTION_",
     "GPU_",
     "CU_",
+    "XPU_",
+    "TORCH_",
 )
 """Prefixes of variables that can decide routing: those of this machine never reach a worker."""
 
@@ -132,7 +134,7 @@ def _install_packages(target: Target, view: View, journal: Journal) -> None:
     for name, present in presence.items():
         if present:
             sys.meta_path.insert(0, packages.StandInFinder(name, journal))
-    absent = [name for name, present in presence.items() if not present]
+    absent = [*packages.ALWAYS_ABSENT, *(name for name, present in presence.items() if not present)]
     private = [name for name, homes in packages.VENDOR_MODULES.items() if target.platform not in homes]
     if target.platform is not Platform.ROCM or view.aiter == "none":
         absent.append("aiter")

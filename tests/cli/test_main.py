@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
+from harness.bundled import matrix_path
 from harness.model.record import Outcome, Record
 
 CPU = ("--target", "cpu", "--kernel", "fp8_block", "--model", "qwen3-0.6b")
@@ -66,6 +68,14 @@ def test_json_is_one_object_on_stdout_with_the_fields_that_others_script_on(gfxl
         (("check", "--target", "cpu", "--packages", "+flash_atn"), 2, "flash_attn"),
         (("check", "--matrix", "absent.yaml"), 2, "absent.yaml"),
         (("explain", "--model", "llama-3.1-70b", "--target", "gfx942", "--tp", "7"), 2, "not divisible"),
+        (("reproduce", "all"), 2, "not the id of a cell (got 'all'"),
+        (("explain", "--model", "all", "--target", "gfx942"), 2, "not one model (got 'all')"),
+        (("explain", "--model", "deepseek-v3", "--target", "rocm"), 2, "not one target"),
+        (
+            ("check", "--environment", "aiter_off", "--env", "VLLM_ROCM_USE_AITER=1"),
+            2,
+            "'aiter_off' sets VLLM_ROCM",
+        ),
         (("reproduce", "route/linear/nowhere"), 2, "route/linear/nowhere"),
         (("compare", "absent-directory", "pypi:0.33.0"), 2, "absent-directory"),
         (("chek",), 2, "Did you mean 'check'?"),
@@ -78,6 +88,31 @@ def test_what_is_wrong_is_one_message_with_its_exit_code(gfxloop, words, code, s
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_a_misspelt_variable_of_vllm_is_an_error_and_not_a_run_without_it(gfxloop):
+    done = gfxloop("check", "--target", "cpu", "--env", "VLLM_ROCM_USE_AITR=1", versions=("0.33.0",))
+    assert done.returncode == 2
+    assert "Did you mean 'VLLM_ROCM_USE_AITER'?" in done.stderr
+
+
+def test_a_file_of_the_subject_that_does_not_parse_is_one_finding_with_its_line(gfxloop, located, tmp_path):
+    tree = located("0.33.0").tree
+    (tmp_path / "tree").mkdir()
+    shutil.copytree(tree / "vllm", tmp_path / "tree" / "vllm", ignore=shutil.ignore_patterns("__pycache__"))
+    broken = tmp_path / "tree" / "vllm" / "platforms" / "cpu.py"
+    broken.write_text("import os\ndef broken(:\n", encoding="utf-8")
+    done = gfxloop("check", "--subject", "path:tree", *CPU)
+    assert done.returncode == 1, done.stderr
+    assert "import at vllm/platforms/cpu.py:2" in done.stdout
+    assert "4 failed" in done.stdout
+
+
+def test_the_command_that_reproduces_a_cell_names_the_matrix_that_has_it(gfxloop, tmp_path):
+    text = matrix_path().read_text(encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
+    done = gfxloop("check", "--matrix", "mine.yaml", *CPU, "--json", versions=("0.33.0",))
+    assert json.loads(done.stdout)["records"][0]["reproduce"].endswith("--matrix mine.yaml")
 
 
 def test_a_broken_matrix_is_named_by_line_and_column(gfxloop, tmp_path):

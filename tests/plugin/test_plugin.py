@@ -75,6 +75,24 @@ def test_what_cannot_be_judged_is_skipped_with_what_to_do(run_suites):
     result.stdout.fnmatch_lines(["SKIPPED*indeterminate: cannot tell whether AITER's*--aiter tables:DIR*"])
 
 
+def test_a_wrong_subject_or_output_folder_is_told_once_before_the_first_test(run_suites, tmp_path):
+    wrong = run_suites(*CPU, "--subject", "path:/nowhere")
+    assert wrong.ret == 4
+    assert not any("passed" in line or "error" in line for line in wrong.outlines)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    full = run_suites(*CPU, "--out", str(tmp_path / "full"))
+    assert full.ret == 4
+    assert any("not an empty folder" in line for line in full.outlines + full.errlines)
+
+
+def test_a_run_in_which_nothing_was_decided_is_no_success(run_suites, tmp_path):
+    words = ("--target", "gfx942/MI308X", "--kernel", "fp8_token_channel", "--model", "qwen3-0.6b")
+    result = run_suites(*words, "--environment", "aiter_on", "--out", str(tmp_path / "out"))
+    result.assert_outcomes(skipped=4)
+    assert result.ret == 4
+
+
 def test_xdist_and_one_process_give_the_records_of_a_check(run_suites, pytester, tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     selection = ("-m", "cpu or cuda_sm90", "--model", "qwen3-0.6b", "--kernel", "fp8")

@@ -43,7 +43,7 @@ Judged = Callable[..., Record]
 
 @pytest.fixture(scope="module")
 def judged(cell: Cell) -> Judged:
-    return lambda seen, expected=None, known=None: judge(cell, seen, SUBJECT, expected, known)
+    return lambda seen, expected=None, known=None: judge(cell, seen, SUBJECT.options, expected, known)
 
 
 # ---- outcomes
@@ -136,11 +136,11 @@ def test_a_record_carries_the_question_and_the_command_that_asks_it_again(judged
 
 
 def test_an_attached_record_says_so(cell: Cell) -> None:
-    assert judge(cell, ANSWERED, SUBJECT, None, None, Attachment.ATTACHED).attachment is Attachment.ATTACHED
+    assert judge(cell, ANSWERED, SUBJECT.options, None, None, Attachment.ATTACHED).attachment is Attachment.ATTACHED
 
 
 def test_a_cell_without_a_layer_has_no_shape(make_cell: Callable[..., Cell]) -> None:
-    record = judge(make_cell("is_enabled", surface=Surface.AITER_GATE), ANSWERED, SUBJECT, None, None)
+    record = judge(make_cell("is_enabled", surface=Surface.AITER_GATE), ANSWERED, SUBJECT.options, None, None)
     assert (record.model, record.layer, record.shape) == (None, None, None)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import os
 import pickle
 import random
@@ -98,7 +99,30 @@ def test_a_worker_that_ends_in_a_cell_costs_that_cell_alone(make_job: Made, end:
     assert len(run.pids) == 3
 
 
-@pytest.mark.parametrize(("end", "how"), ENDS.items(), ids=ENDS)
+def test_a_subject_that_cannot_be_imported_is_told_of_every_cell_with_the_exception(make_job: Made) -> None:
+    job, other = make_job(FINE, FINE, prepare="raise RuntimeError('out of luck')"), make_job(FINE, target="none")
+    run = Run([job, other])
+    assert run.of(other)[0].chosen == "fine"
+    assert _ended(run.of(job)) == [Ended.RAISED, Ended.RAISED]
+    for seen in run.of(job):
+        assert "RuntimeError: out of luck" in seen.detail
+        assert [finding.rule for finding in seen.findings] == ["import"]
+    assert len(run.pids) == 2
+
+
+def test_an_import_that_fails_with_a_stand_in_that_was_asked_for_is_no_fault_of_the_subject(make_job: Made) -> None:
+    job = make_job(FINE, prepare="raise RuntimeError('out of luck')")
+    job = dataclasses.replace(job, view=dataclasses.replace(job.view, packages={"deep_ep": True}))
+    (seen,) = Run([job]).of(job)
+    assert seen.ended is Ended.INDETERMINATE
+    assert "deep_ep" in seen.detail
+    assert not seen.findings
+
+
+DEATHS = {end: how for end, how in ENDS.items() if not end.startswith("raise ")}
+
+
+@pytest.mark.parametrize(("end", "how"), DEATHS.items(), ids=DEATHS)
 def test_a_worker_that_ends_while_it_imports_costs_its_cells_and_is_not_started_again(
     make_job: Made, end: str, how: str
 ) -> None:
@@ -263,7 +287,7 @@ def test_a_kill_at_any_moment_loses_no_other_record_and_breaks_no_run_directory(
 
         def report(_job: Job, cell: Cell, one: Observation) -> None:
             seen.append((cell.id, one))
-            writer.write(judge(cell, one, subject, None, None))
+            writer.write(judge(cell, one, subject.options, None, None))
 
         with WorkerPool(len(jobs)) as pool:
             pool.run(jobs, report, on_start)
