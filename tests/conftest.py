@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import datetime
 import functools
+import importlib.util
 import io
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -107,6 +109,17 @@ def on_gfx942(routed: Routed) -> Callable[[str], dict[str, Record]]:
         )
 
     return ask
+
+
+@pytest.fixture(scope="session")
+def samples() -> ModuleType:
+    """The sample runs of ``tests/report/sample_runs.py``, loaded by path since test folders are no packages."""
+    spec = importlib.util.spec_from_file_location("sample_runs", TESTS / "report" / "sample_runs.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="session")
