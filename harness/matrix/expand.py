@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from harness.matrix.schema import CellsEntry, MatrixFile, ModelEntry, Selection
+from harness.matrix.schemes import faults
 from harness.matrix.shapes import LayerShape, Model, layers_of, parse_shape
 from harness.matrix.source import Loc, Problems, Source
 from harness.matrix.words import Selector, Table, Vocabulary, kernel_words, plain_words, resolve, target_words
@@ -48,9 +49,11 @@ class Resolver:
         self._source = source
         self._problems = problems
 
-    def problem(self, loc: Loc, what: str, *, got: object = None, expected: str | None = None, hint: str = "") -> None:
-        """Note a problem at a place of the file."""
-        self._problems.add(self._source.mark(loc), what, got=got, expected=expected, hint=hint)
+    def problem(
+        self, loc: Loc, what: str, *, got: object = None, expected: str | None = None, hint: str = "", key: bool = False
+    ) -> None:
+        """Note a problem at a place of the file: at the value, or with ``key`` at its key."""
+        self._problems.add(self._source.mark(loc, key=key), what, got=got, expected=expected, hint=hint)
 
     def names(self, words: tuple[str, ...], known: Table, loc: Loc) -> frozenset[str]:
         """What the words at ``loc`` stand for."""
@@ -106,7 +109,13 @@ class Resolver:
                     if name in seen or name in families or name == "all":
                         self.problem(loc, "the name is taken on this surface", got=name, hint="Give it another name.")
                     seen.add(name)
+                    self._check_scheme(surface, scheme or {}, loc)
                     yield Kernel(name, surface, family, *self._scheme(scheme or {}, loc))
+
+    def _check_scheme(self, surface: Surface, scheme: Mapping[str, object], loc: Loc) -> None:
+        for fault in faults(surface, scheme):
+            at = loc if fault.key is None else (*loc, fault.key)
+            self.problem(at, fault.what, got=fault.got, expected=fault.expected, hint=fault.hint, key=fault.at_key)
 
     def _scheme(self, given: Mapping[str, object], loc: Loc) -> tuple[dict[str, str | int | bool], tuple[str, ...]]:
         """What a kernel asks for, apart from what it needs of the release."""

@@ -23,10 +23,10 @@ environments:
   on: {platforms: [rocm], set: {USE: "1"}}
 kernels:
   linear:
-    fp8: {fp8_token: {entry: fp8, static: false}, fp8_block: {entry: fp8, group: 128, needs: ['vllm.a:block']}}
-    int8: {int8_token: {entry: int8}}
+    fp8: {fp8_token: {entry: mxfp8}, fp8_block: {entry: nvfp4, a16: true, needs: ['vllm.a:block']}}
+    int8: {int8_token: {entry: int8, channelwise: true, static: false, symmetric: true}}
   allowlist:
-    torch: [per_tensor, row_wise]
+    torch: {per_tensor: {symbol: 'a:P'}, row_wise: {symbol: 'a.b:R'}}
 models:
   big: {source: "https://example.org/big", tp: [2, 8], kernels: [fp8], layers: %BIG%}
   small: {source: "https://example.org/small", tp: 1, kernels: [all], layers: {o: {shape: 64 x 64, source: a paper}}}

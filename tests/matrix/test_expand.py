@@ -29,7 +29,7 @@ def test_a_cell_carries_the_variables_the_scheme_and_the_shape_of_one_rank(load)
     cell = cells["route/linear/gfx1100.RX7900XTX/on/fp8_block/big.tp8/qkv"]
     assert cell.tier is Tier.ROUTE
     assert cell.env == {"USE": "1"}
-    assert cell.kernel.scheme == {"entry": "fp8", "group": 128}
+    assert cell.kernel.scheme == {"entry": "nvfp4", "a16": True}
     assert cell.kernel.needs == ("vllm.a:block",)
     assert cell.kernel.family == "fp8"
     assert (cell.model, cell.tp, cell.layer) == ("big", 8, Layer("qkv", 2 * 64 + 128, 512))
@@ -65,9 +65,9 @@ FAULTS = [
     ("[cuda, cpu]", "[cud, cpu]", "4:23", "Did you mean 'cuda'?"),
     ("int8_token:", "fp8_token:", "10:23", "the name is taken on this surface (got 'fp8_token')"),
     ("int8_token:", "fp8:", "10:17", "the name is taken on this surface (got 'fp8')"),
-    ("group: 128", "group: [a]", "9:82", "a list is only allowed under 'needs'"),
-    ("needs: ['vllm.a:block']", "needs: block", "9:94", "'needs' is not a list"),
-    ("needs: ['vllm.a:block']", "needs: [block]", "9:95", "not a symbol"),
+    ("a16: true", "a16: [a]", "9:69", "a list is only allowed under 'needs'"),
+    ("needs: ['vllm.a:block']", "needs: block", "9:82", "'needs' is not a list"),
+    ("needs: ['vllm.a:block']", "needs: [block]", "9:83", "not a symbol"),
     ("tp: [2, 8]", "tp: [2, 3]", "14:52", "16 is not divisible by a tensor-parallel size of 3"),
     ("512 x 1024/tp", "512 y 1024/tp", "14:126", "not of the form 'N x K' (got '512 y 1024/tp'"),
     ("kernels: [fp8]", "kernels: [per_tensor]", "14:66", "unknown name in 'kernels' (got 'per_tensor')"),

@@ -74,7 +74,9 @@ def test_a_rule_may_hold_only_with_or_without_aiter(load, base):
 
 
 def test_plain_booleans_and_numbers_are_answers_as_python_prints_them(load, base):
-    text = base.replace("  allowlist:\n", "  platform:\n").replace("surface: allowlist", "surface: platform")
+    text = base.replace("surface: allowlist", "surface: platform").replace(
+        "  allowlist:\n", "  platform: {facts: [x]}\n  allowlist:\n"
+    )
     matrix = load(text + EXPECT + "  - {surface: platform, chosen: [True, false, 3], because: w, source: s}\n")
     assert matrix.expected(matrix.cells[-1], aiter=True).allowed == {"True", "False", "3"}
 
