@@ -19,8 +19,6 @@ from harness.model.cell import Surface, Tier
 from harness.model.errors import nearest
 from harness.model.record import Frozen
 
-Scalar = str | int | bool
-
 
 def _words(value: object) -> object:
     """One word or a list of them, as a tuple."""

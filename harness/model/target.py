@@ -32,6 +32,11 @@ class Fact:
     confirmed: str | None = None
     """The recorded hardware run that confirmed the row, if one did."""
 
+    @property
+    def words(self) -> str:
+        """The source, and the hardware that confirmed it."""
+        return self.source + (f"; confirmed on hardware: {self.confirmed}" if self.confirmed else "")
+
 
 @dataclass(frozen=True)
 class Target:

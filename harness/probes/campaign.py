@@ -108,7 +108,7 @@ class Campaign:
             command=command,
             subject=self.located.subject,
             matrix_digest=self.matrix.digest,
-            targets=tuple(f"{name} simulated ({target.fact.source})" for name, target in targets.items()),
+            targets=tuple(f"{name} simulated ({target.fact.words})" for name, target in targets.items()),
             tiers=tuple(dict.fromkeys(cell.tier.value for cell in self.cells)),
             versions=installed_versions(),
             cells=len(self.cells),

@@ -34,15 +34,9 @@ def judge(
     known: KnownFailure | None,
     attachment: Attachment = Attachment.SIMULATED,
 ) -> Record:
-    """The record of one cell.
+    """The record of one cell: what the worker saw, held against what the matrix expects and what it knows to fail.
 
-    Args:
-        cell: the question.
-        seen: what the worker saw.
-        options: the command-line options that name the subject again.
-        expected: what the matrix expects, if anything.
-        known: the known failure that speaks of the cell, if one does.
-        attachment: whether the target was simulated or attached.
+    ``options`` are the command-line options that name the subject again, for the command that reproduces the cell.
     """
     findings = seen.findings + _unexpected(cell, seen, expected)
     outcome, reason = _outcome(seen, findings, expected)

@@ -5,7 +5,7 @@ from collections import defaultdict
 
 import pytest
 
-from harness.model.target import Platform, Target
+from harness.model.target import Fact, Platform, Target
 from harness.targets.facts import _ROWS, TARGETS
 
 
@@ -52,3 +52,8 @@ def test_the_two_products_of_gfx942_differ_in_what_tuned_tables_ask_for() -> Non
 def test_marks_are_those_that_users_type() -> None:
     marks = {target.mark for target in TARGETS.values()}
     assert {"rocm_gfx942", "rocm_gfx1100", "cuda_sm90", "xpu", "cpu", "none"} <= marks
+
+
+def test_a_fact_that_hardware_confirmed_says_so():
+    assert Fact("a data sheet").words == "a data sheet"
+    assert Fact("a data sheet", "run 7 on an MI300X").words == "a data sheet; confirmed on hardware: run 7 on an MI300X"
