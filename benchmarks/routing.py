@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import shutil
 import subprocess
@@ -14,8 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.bundled import matrix_path
-from harness.probes.campaign import Request, open_campaign
+from harness.probes.campaign import Campaign, Request, choose, open_campaign
 from harness.probes.engine import Engine
+from harness.records.writer import utc_today
 from harness.subjects import progress_on
 from harness.targets.home import cache_folder
 from harness.targets.pool import Start
@@ -55,14 +55,13 @@ def _scratch() -> Iterator[Path]:
         yield Path(name)
 
 
+def _campaign(request: Request) -> Campaign:
+    return open_campaign(request, choose(request, utc_today()), cache=cache_folder(), progress=progress_on(sys.stderr))
+
+
 def _subject() -> tuple[Path, str]:
     """The default subject's tree, downloaded before anything is measured."""
-    campaign = open_campaign(
-        Request(matrix=matrix_path(), targets=("cpu",)),
-        cache=cache_folder(),
-        progress=progress_on(sys.stderr),
-        today=datetime.datetime.now(datetime.UTC).date(),
-    )
+    campaign = _campaign(Request(matrix=matrix_path(), targets=("cpu",)))
     return campaign.located.tree, campaign.located.subject.version
 
 
@@ -85,12 +84,8 @@ def edited_file() -> Measured:
 
 def all_targets_cold() -> Measured:
     """Routing all targets from cold against a fresh process for each target in turn, one environment each."""
-    campaign = open_campaign(
-        Request(matrix=matrix_path(), models=("qwen3-0.6b",), environments=("aiter_off", "default")),
-        cache=cache_folder(),
-        progress=progress_on(sys.stderr),
-        today=datetime.datetime.now(datetime.UTC).date(),
-    )
+    request = Request(matrix=matrix_path(), models=("qwen3-0.6b",), environments=("aiter_off", "default"))
+    campaign = _campaign(request)
 
     def took(start: Start, workers: int) -> float:
         engine = Engine(campaign.located, cache=None, workers=workers, start=start)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import click
 from harness.bundled import matrix_path
 from harness.cli.options import selection_options
 from harness.matrix import Matrix, load_matrix, select
+from harness.records.writer import utc_today
 from harness.targets.facts import TARGETS
 
 _MATRIX = click.option(
@@ -74,4 +74,4 @@ def list_(path: Path | None, as_json: bool, **words: Any) -> None:
 
 
 def _load(path: Path | None) -> Matrix:
-    return load_matrix(path or matrix_path(), TARGETS, datetime.datetime.now(datetime.UTC).date())
+    return load_matrix(path or matrix_path(), TARGETS, utc_today())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import Any, TypeVar
 import click
 
 from harness.bundled import matrix_path
-from harness.probes.campaign import DEFAULT_AITER, DEFAULT_SUBJECT, Campaign, Request, open_campaign
+from harness.probes.campaign import DEFAULT_AITER, DEFAULT_SUBJECT, Campaign, Request, choose, open_campaign
+from harness.records.writer import utc_today
 from harness.subjects import progress_on
 from harness.targets.home import cache_folder
 
@@ -107,9 +107,9 @@ def campaign_of(
     )
     campaign = open_campaign(
         request,
+        choose(request, utc_today()),
         cache=cache_folder(),
         progress=progress_on(sys.stderr),
-        today=datetime.datetime.now(datetime.UTC).date(),
         observations=not no_cache,
     )
     for note in campaign.notes:

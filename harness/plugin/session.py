@@ -7,7 +7,6 @@ first to ask for a target's cells answers them all, and write shards of one run 
 
 from __future__ import annotations
 
-import datetime
 import re
 import shlex
 import sys
@@ -25,7 +24,8 @@ from harness.plugin.options import request_of, wants_suites
 from harness.probes.campaign import Campaign, Choice, choose, open_campaign, with_cells
 from harness.probes.engine import Group
 from harness.records import RunWriter, read_run
-from harness.records.writer import utc_now
+from harness.records.layout import MANIFEST
+from harness.records.writer import utc_now, utc_today
 from harness.report.summary import summarise
 from harness.report.write import write_reports
 from harness.subjects import progress_on
@@ -51,7 +51,7 @@ class Session:
         self._worker: str = getattr(config, "workerinput", {}).get("workerid", "")
         self._out = Path(config.getoption("--out")) if config.getoption("--out") else None
         self._request = request_of(config)
-        self._choice = choose(self._request, _today()) if wants_suites(config) else None
+        self._choice = choose(self._request, utc_today()) if wants_suites(config) else None
         self._selected: tuple[Cell, ...] = ()
         self._campaign: Campaign | None = None
         """The subject and all chosen cells, found before the first test."""
@@ -73,8 +73,7 @@ class Session:
         """
         if self._choice is None or self._worker or config.option.collectonly:
             return
-        progress = progress_on(sys.stderr)
-        self._campaign = open_campaign(self._request, cache=cache_folder(), progress=progress, today=_today())
+        self._campaign = self._find()
         if self._out is not None and self._out.exists() and (self._out.is_file() or any(self._out.iterdir())):
             hint = "Choose another folder, or delete this one: each run has its own."
             raise RunDirectoryError(located(f"--out {self._out}", "not an empty folder", hint=hint))
@@ -129,7 +128,7 @@ class Session:
         if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             session.exitstatus = NothingSelectedError.exit_code
             self._lines = [f"gfxloop: nothing selected. Marks of this matrix: {' '.join(self._marks())}"]
-        elif self._out is not None and (self._out / "manifest.json").is_file():
+        elif self._out is not None and (self._out / MANIFEST).is_file():
             run = read_run(self._out)
             report = write_reports(run, self._out)
             verdict = summarise(run).verdict_line
@@ -152,7 +151,7 @@ class Session:
 
     def _chosen(self) -> Choice:
         if self._choice is None:  # a test outside the suites asks for cells
-            self._choice = choose(self._request, _today())
+            self._choice = choose(self._request, utc_today())
         return self._choice
 
     def _marks(self) -> list[str]:
@@ -161,16 +160,16 @@ class Session:
 
     def _open(self) -> Campaign:
         if self._opened is None:
-            campaign = self._campaign
-            if campaign is None:
-                progress = progress_on(sys.stderr)
-                campaign = open_campaign(self._request, cache=cache_folder(), progress=progress, today=_today())
-            campaign = with_cells(campaign, self._selected)
+            campaign = with_cells(self._campaign or self._find(), self._selected)
             if self._out is not None:
                 manifest = campaign.manifest(shlex.join(["pytest", *sys.argv[1:]]), utc_now())
                 self._writer = RunWriter(self._out, manifest, shard=self._worker or "main").__enter__()
             self._opened = campaign
         return self._opened
+
+    def _find(self) -> Campaign:
+        progress = progress_on(sys.stderr)
+        return open_campaign(self._request, self._chosen(), cache=cache_folder(), progress=progress)
 
     def _ask(self, campaign: Campaign, cell: Cell) -> dict[str, Observation]:
         """Alone, all cells at once, so that every core works; beside other workers, those of one target."""
@@ -197,7 +196,3 @@ def _cell_of(item: pytest.Item) -> Cell | None:
 def _is_empty(item: pytest.Item) -> bool:
     callspec = getattr(item, "callspec", None)
     return callspec is not None and "cell" in callspec.params and not isinstance(callspec.params["cell"], Cell)
-
-
-def _today() -> datetime.date:
-    return datetime.datetime.now(datetime.UTC).date()

@@ -116,24 +116,22 @@ class Campaign:
 
 
 def open_campaign(
-    request: Request, *, cache: Path, progress: Progress, today: datetime.date, observations: bool = True
+    request: Request, choice: Choice, *, cache: Path, progress: Progress, observations: bool = True
 ) -> Campaign:
-    """Resolve a request: read the matrix, choose the cells, and only then fetch the subject.
+    """Find the subject for cells that are chosen already: a wrong word is told before anything is fetched.
 
     Args:
         request: the user's words.
+        choice: the cells they mean (see ``choose``).
         cache: folder for subjects and observations.
         progress: is told of downloads.
-        today: the day against which known failures expire.
         observations: whether answers may come from the cache and go there.
 
     Raises:
-        MatrixError, UsageError: the words or the matrix are wrong.
-        NothingSelectedError: no cell is left.
+        UsageError: a word is wrong.
         UnservableError: the subject cannot be had, or the workers' requirements are not installed.
     """
     packages = parse_packages(request.packages, OPTIONAL_PACKAGES)
-    choice = choose(request, today)
     require_stack()
     found = resolve(
         request.subject,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -86,11 +87,11 @@ class Engine:
     def observe_group(self, group: Group) -> dict[str, Observation]:
         """Answer one group, by cell id. Of several processes that ask at once, one works and the others wait."""
         seen: dict[str, Observation] = {}
-        if self.cache is None:
-            self.observe(group.cells, lambda cell, one: seen.update({cell.id: one}))
-            return seen
-        self.cache.mkdir(parents=True, exist_ok=True)
-        with FileLock(self.cache / f"{group.digest[:2]}.lock"):
+        lock: AbstractContextManager[object] = nullcontext()
+        if self.cache is not None:
+            self.cache.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.cache / f"{group.digest[:2]}.lock")
+        with lock:
             self.observe(group.cells, lambda cell, one: seen.update({cell.id: one}))
         return seen
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -25,6 +25,11 @@ from harness.records.reader import read_manifest
 def utc_now() -> str:
     """The time in UTC as ISO 8601, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def utc_today() -> date:
+    """The day in UTC, against which known failures expire."""
+    return datetime.now(UTC).date()
 
 
 class RunWriter:

@@ -181,7 +181,7 @@ def _download(client: PyPISimple, package: DistributionPackage, to: Path, progre
             if not tracker.is_short:
                 raise _wrong_digest(where, package, error) from error
         except requests.RequestException:
-            pass  # cut: the next try, or the error below with what came of the last one
+            continue  # cut: the next try, or the error below with what came of the last one
     got = f"at least {tracker.received} bytes of {package.filename}"
     expected = f"{tracker.expected if tracker.expected is not None else 'an unknown number of'} bytes"
     hint = "Check the network and try again."

@@ -41,7 +41,7 @@ def test_an_error_from_outside_the_subject_has_no_symbol() -> None:
 
 
 def test_the_innermost_vllm_of_a_path_counts() -> None:
-    decision = raised(_error(SUBJECT, "/work/vllm/checkout/vllm/selector.py"))
+    decision = raised(_error(SUBJECT, "/home/vllm/checkout/vllm/selector.py"))
     assert decision.detail.endswith("at vllm/selector.py:6 in Selector.ask")
 
 

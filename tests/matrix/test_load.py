@@ -19,7 +19,7 @@ TODAY = datetime.date(2026, 1, 1)
 REPOSITORY = Path(__file__).parents[2]
 
 
-def _matrix_or_error(path: Path, facts, body: bytes) -> None:
+def _check_matrix_or_error(path: Path, facts, body: bytes) -> None:
     path.write_bytes(body)
     try:
         load_matrix(path, facts, TODAY)
@@ -33,13 +33,13 @@ def _matrix_or_error(path: Path, facts, body: bytes) -> None:
 @given(body=st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode("utf-8", "replace")))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_any_bytes_give_a_matrix_or_a_matrix_error(body, facts, tmp_path):
-    _matrix_or_error(tmp_path / "m.yaml", facts, body)
+    _check_matrix_or_error(tmp_path / "m.yaml", facts, body)
 
 
 @given(body=st.text(":-[]{},&*!|>'\"%@`#?~ \n\t01aé", max_size=80))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_any_yaml_punctuation_gives_a_matrix_or_a_matrix_error(body, facts, tmp_path):
-    _matrix_or_error(tmp_path / "m.yaml", facts, body.encode())
+    _check_matrix_or_error(tmp_path / "m.yaml", facts, body.encode())
 
 
 @given(data=st.data())
@@ -49,7 +49,7 @@ def test_a_sound_matrix_with_a_piece_changed_gives_a_matrix_or_a_matrix_error(da
     end = data.draw(st.integers(start, min(len(base), start + 30)))
     piece = data.draw(st.text("[]{}:,-\n &*x/0{tp} \"'", max_size=10) | st.text(max_size=5))
     body = (base[:start] + piece + base[end:]).encode("utf-8", "replace")
-    _matrix_or_error(tmp_path / "m.yaml", facts, body)
+    _check_matrix_or_error(tmp_path / "m.yaml", facts, body)
 
 
 def test_loading_twice_gives_the_same_and_the_digest_follows_the_bytes(load, base):

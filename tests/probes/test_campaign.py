@@ -17,7 +17,15 @@ from harness.model.errors import MatrixError, NothingSelectedError, UnservableEr
 from harness.model.record import Ended, Observation, Outcome, Record
 from harness.model.subject import Aiter
 from harness.probes import campaign as campaign_module
-from harness.probes.campaign import Campaign, Request, installed_versions, open_campaign, require_stack, with_cells
+from harness.probes.campaign import (
+    Campaign,
+    Request,
+    choose,
+    installed_versions,
+    open_campaign,
+    require_stack,
+    with_cells,
+)
 from harness.subjects import progress_on
 
 TODAY = datetime.date(2026, 1, 1)
@@ -48,7 +56,9 @@ def opened(tiny_tree: Path, tmp_path: Path) -> Open:
     def make(*, observations: bool = True, today: datetime.date = TODAY, **words: Any) -> Campaign:
         request = Request(**{"matrix": matrix_path(), "subject": f"path:{tiny_tree}", **words})
         progress = progress_on(io.StringIO())
-        return open_campaign(request, cache=tmp_path, progress=progress, today=today, observations=observations)
+        return open_campaign(
+            request, choose(request, today), cache=tmp_path, progress=progress, observations=observations
+        )
 
     return make
 
