@@ -14,7 +14,10 @@ from harness.model.cell import Surface
 from harness.model.errors import nearest
 
 NEEDS = "needs"
-"""The key that every scheme may hold; its form is not checked here."""
+"""A key that every scheme may hold; its form is not checked here."""
+
+ENV = "env"
+"""A key that every scheme may hold: variables set for this kernel alone, as ``K=V K=V``."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ _FLAG = Key(lambda value: isinstance(value, bool), "true or false")
 _QUANT = _form(r"k[A-Z]\w+", "a name of quant_utils like kFp8StaticTensorSym")
 _GROUP = Key(_is_group, "-1 or a whole number above 0")
 _SYMBOL = _form(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", "dotted.module:Name")
+_VARIABLES = _form(r"[A-Z][A-Z0-9_]*=\S*( [A-Z][A-Z0-9_]*=\S*)*", "variables as K=V K=V").optional
 _SCALED: Keys = {"activation": _QUANT, "weight": _QUANT}
 
 LINEAR: Mapping[str, Keys] = {
@@ -92,6 +96,18 @@ OTHERS: Mapping[Surface, Keys] = {
     Surface.PLATFORM: {},
     Surface.AITER_GATE: {},
     Surface.GUARD: {},
+    Surface.UNQUANTIZED_GEMM: {},
+    Surface.MOE: {},
+    Surface.EXPERTS: {},
+    Surface.ATTENTION: {},
+    Surface.ATTENTION_BACKEND: {},
+    Surface.IR_OP: {},
+    Surface.QUANTIZATION: {},
+    Surface.DTYPE: {},
+    Surface.DEFAULTS: {},
+    Surface.SWITCH: {},
+    Surface.WEIGHTS: {},
+    Surface.IMPORT_EFFECT: {},
 }
 
 _ENTRY: Keys = {"entry": _one_of(*LINEAR)}
@@ -123,7 +139,7 @@ def faults(surface: Surface, scheme: Mapping[str, object]) -> Iterator[Fault]:
 def _keys(surface: Surface, scheme: Mapping[str, object]) -> Keys:
     """The keys of this scheme; without a known entry, those of any, so that only what fits none is a fault."""
     if surface is not Surface.LINEAR:
-        return OTHERS[surface]
+        return {ENV: _VARIABLES, **OTHERS[surface]}
     entry = scheme.get("entry")
     known = LINEAR.get(entry) if isinstance(entry, str) else None
-    return {**_ENTRY, **(_ANY_LINEAR if known is None else known)}
+    return {ENV: _VARIABLES, **_ENTRY, **(_ANY_LINEAR if known is None else known)}

@@ -28,7 +28,19 @@ class Surface(StrEnum):
     TUNED_GATE = "tuned_gate"
     ALLOWLIST = "allowlist"
     LINEAR = "linear"
+    UNQUANTIZED_GEMM = "unquantized_gemm"
+    MOE = "moe"
+    EXPERTS = "experts"
+    ATTENTION = "attention"
+    ATTENTION_BACKEND = "attention_backend"
+    IR_OP = "ir_op"
+    QUANTIZATION = "quantization"
+    DTYPE = "dtype"
+    DEFAULTS = "defaults"
+    SWITCH = "switch"
+    WEIGHTS = "weights"
     GUARD = "guard"
+    IMPORT_EFFECT = "import_effect"
 
 
 @dataclass(frozen=True)

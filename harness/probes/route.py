@@ -10,12 +10,25 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping
 
+from harness.adapters.attention import decide_attention
+from harness.adapters.attention_backends import decide_attention_backend
 from harness.adapters.context import vllm_config
 from harness.adapters.decision import Decision, find, raised, unsupported
+from harness.adapters.defaults import decide_default
+from harness.adapters.dtypes import decide_dtype
+from harness.adapters.experts import decide_experts
 from harness.adapters.gates import GATES_THAT_READ, decide_gate, forget_gate_answers, subject_reads_tables
 from harness.adapters.guards import decide_guard
+from harness.adapters.import_effects import decide_import_effect
+from harness.adapters.ir_ops import decide_ir_op
 from harness.adapters.linear import decide_allowlist, decide_linear
+from harness.adapters.moe import decide_moe
 from harness.adapters.platform import decide_fact
+from harness.adapters.quantization import decide_quantization
+from harness.adapters.switch import decide_switch
+from harness.adapters.switches import switched
+from harness.adapters.unquantized import decide_unquantized
+from harness.adapters.weights import decide_weights
 from harness.model.cell import Cell, Surface
 from harness.model.record import Ended, Evidence, Finding, Observation
 from harness.model.target import Platform
@@ -30,6 +43,18 @@ _ADAPTERS: Mapping[Surface, Callable[[Cell], Decision]] = {
     Surface.ALLOWLIST: decide_allowlist,
     Surface.LINEAR: decide_linear,
     Surface.GUARD: decide_guard,
+    Surface.UNQUANTIZED_GEMM: decide_unquantized,
+    Surface.MOE: decide_moe,
+    Surface.EXPERTS: decide_experts,
+    Surface.ATTENTION: decide_attention,
+    Surface.ATTENTION_BACKEND: decide_attention_backend,
+    Surface.IR_OP: decide_ir_op,
+    Surface.QUANTIZATION: decide_quantization,
+    Surface.DTYPE: decide_dtype,
+    Surface.DEFAULTS: decide_default,
+    Surface.SWITCH: decide_switch,
+    Surface.WEIGHTS: decide_weights,
+    Surface.IMPORT_EFFECT: decide_import_effect,
 }
 
 _NO_DEVICE = ("Torch not compiled with CUDA enabled", "No HIP GPUs are available")
@@ -82,8 +107,8 @@ def observe(simulation: Simulation, cell: Cell) -> Observation:
 def _ask(simulation: Simulation, cell: Cell, *, assumed: bool) -> tuple[Decision, Journal]:
     if simulation.stand_in is not None:
         simulation.stand_in.assume(assumed)
-    forget_gate_answers()
-    with simulation.journal.slice() as notes:
+    with switched(cell), simulation.journal.slice() as notes:
+        forget_gate_answers()
         try:
             missing = [need for need in cell.kernel.needs if find(*need.split(":")) is None]
             decision = unsupported(missing[0]) if missing else _ADAPTERS[cell.kernel.surface](cell)

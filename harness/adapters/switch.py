@@ -1,0 +1,11 @@
+"""Environment switches: which gates one variable moves."""
+
+from __future__ import annotations
+
+from harness.adapters.decision import Decision, unsupported
+from harness.model.cell import Cell
+
+
+def decide_switch(cell: Cell) -> Decision:
+    """Not built yet."""
+    return unsupported(cell.kernel.surface)
