@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -19,6 +19,7 @@ from harness.cli.options import (
     subject_options,
 )
 from harness.compare import judge_check
+from harness.model.run import Run
 from harness.report.machine import as_text, check_json
 from harness.report.summary import summarise
 from harness.report.terminal import console_for, print_check
@@ -45,6 +46,11 @@ def command(out: Path | None, as_json: bool, no_cache: bool, **words: Any) -> No
     campaign = campaign_of(words, no_cache=no_cache)
     directory = out or new_run_directory(words["subject"])
     run = execute(campaign, directory, shlex.join(["gfxloop", *sys.argv[1:]]))
+    finish(run, directory, as_json=as_json)
+
+
+def finish(run: Run, directory: Path, *, as_json: bool) -> NoReturn:
+    """Write the reports of a run, print it, and exit with its verdict."""
     report = write_reports(run, directory)
     if as_json:
         click.echo(as_text(check_json(run)))

@@ -90,6 +90,77 @@ LINEAR: Mapping[str, Keys] = {
 }
 """Keys of a linear scheme beside ``entry``, by its entry: the parameters of vLLM's selectors, read in 0.20 to 0.33."""
 
+_SIZE = Key(lambda value: type(value) is int and value > 0, "a whole number above 0")
+_WORD = _form(r"[a-z0-9_]+", "a dtype or kind as vLLM writes it")
+_MEMBER = _form(r"[A-Z][A-Z0-9_]*", "a member of vLLM's AttentionBackendEnum")
+_PREDICATE = _form(r"[a-z_]+", "a predicate of the class")
+_DTYPE = _one_of("bfloat16", "float16", "float32").optional
+_LAYER_FLAGS = (
+    "mla", "sparse", "sink", "sliding_window", "mm_prefix", "kv_connector", "non_causal", "per_head_scales",
+    "adaptive_verification", "pcp", "dcp", "rswa",
+)  # fmt: skip
+
+ATTENTION: Mapping[str, Keys] = {
+    "layer": {
+        "head_size": _SIZE,
+        "dtype": _DTYPE,
+        "kv": _WORD.optional,
+        "run_kv": _WORD.optional,
+        "block_size": _SIZE.optional,
+        "num_heads": _SIZE.optional,
+        "attn_type": _one_of("decoder", "encoder", "encoder_only", "encoder_decoder").optional,
+        "model_type": _one_of("encoder_decoder").optional,
+        "backend": _MEMBER.optional,
+        **{flag: _FLAG.optional for flag in _LAYER_FLAGS},
+    },
+    "vision": {"head_size": _SIZE, "dtype": _DTYPE, "backend": _MEMBER.optional},
+    "mla_prefill": {"dtype": _DTYPE, "dims": _form(r"\d+/\d+/\d+", "head sizes as 128/64/128").optional},
+    "paged": {
+        "head_size": _SIZE,
+        "block_size": _SIZE,
+        "gqa_ratio": _SIZE,
+        "dtype": _DTYPE,
+        "kv": _WORD.optional,
+        "window": _SIZE.optional,
+        "max_seq_len": _SIZE.optional,
+        "alibi": _FLAG.optional,
+        "sink": _FLAG.optional,
+    },
+}
+"""Keys of an attention scheme beside ``entry``, by its entry (``harness/adapters/attention_requests.py``)."""
+
+_CLASS = _form(r"[A-Za-z_]\w*", "a class of vLLM")
+_MODULE = _form(r"vllm(\.\w+)+", "a module of vLLM")
+MOE: Keys = {
+    "oracle": _one_of(
+        "unquantized", "fp8", "int8", "mxfp4", "mxfp4_deepseek_v4", "mxfp8", "nvfp4", "wna16", "w4a8", "w4a8_int8"
+    ),
+    "weight": _QUANT.optional,
+    "activation": _QUANT.optional,
+    "experts": _SIZE,
+    "topk": _SIZE,
+    "hidden": _SIZE,
+    "intermediate": _SIZE,
+    "function": _form(r"[a-z0-9_]+", "an activation of vLLM's MoEActivation like silu or relu2_no_mul").optional,
+    "routing": _form(r"[A-Z]\w+", "a member of vLLM's RoutingMethodType"),
+    "bias": _FLAG.optional,
+    "tp": _SIZE.optional,
+    "ep": _SIZE.optional,
+    "dp": _SIZE.optional,
+    "all2all": _form(r"[a-z0-9_]+", "an all2all_backend of vLLM").optional,
+    "backend": _form(r"[a-z0-9_]+", "a moe_backend of vLLM").optional,
+    "lora": _FLAG.optional,
+    "hash_routing": _FLAG.optional,
+    "decomposed": _FLAG.optional,
+    "swiglu_limit": _SIZE.optional,
+    "cutlass": _FLAG.optional,
+    "checkpoint": _one_of("compressed_tensors", "gptq", "awq", "moe_wna16").optional,
+    "group_size": _GROUP.optional,
+    "zero_points": _FLAG.optional,
+    "weight_bits": _SIZE.optional,
+}
+"""Keys of a MoE scheme (``harness/adapters/moe_config.py`` and ``moe.py``)."""
+
 OTHERS: Mapping[Surface, Keys] = {
     Surface.ALLOWLIST: {"symbol": _SYMBOL},
     Surface.TUNED_GATE: {"args": _one_of("nk", "nk_bytes", "nk_dtype").optional},
@@ -97,10 +168,14 @@ OTHERS: Mapping[Surface, Keys] = {
     Surface.AITER_GATE: {},
     Surface.GUARD: {},
     Surface.UNQUANTIZED_GEMM: {},
-    Surface.MOE: {},
-    Surface.EXPERTS: {},
-    Surface.ATTENTION: {},
-    Surface.ATTENTION_BACKEND: {},
+    Surface.MOE: MOE,
+    Surface.EXPERTS: {
+        "class": _CLASS.optional,
+        "module": _MODULE.optional,
+        "weight": _QUANT.optional,
+        "activation": _QUANT.optional,
+    },
+    Surface.ATTENTION_BACKEND: {"backend": _MEMBER.optional, "ask": _PREDICATE.optional, "without": _PREDICATE.optional},
     Surface.IR_OP: {},
     Surface.QUANTIZATION: {},
     Surface.DTYPE: {},
@@ -108,10 +183,11 @@ OTHERS: Mapping[Surface, Keys] = {
     Surface.SWITCH: {},
     Surface.WEIGHTS: {},
     Surface.IMPORT_EFFECT: {},
+    Surface.UPSTREAM: {},
 }
 
-_ENTRY: Keys = {"entry": _one_of(*LINEAR)}
-_ANY_LINEAR: Keys = {key: rule.optional for keys in LINEAR.values() for key, rule in keys.items()}
+ENTRIES: Mapping[Surface, Mapping[str, Keys]] = {Surface.LINEAR: LINEAR, Surface.ATTENTION: ATTENTION}
+"""Surfaces whose schemes name an ``entry``, with the keys of each entry."""
 
 
 def faults(surface: Surface, scheme: Mapping[str, object]) -> Iterator[Fault]:
@@ -138,8 +214,11 @@ def faults(surface: Surface, scheme: Mapping[str, object]) -> Iterator[Fault]:
 
 def _keys(surface: Surface, scheme: Mapping[str, object]) -> Keys:
     """The keys of this scheme; without a known entry, those of any, so that only what fits none is a fault."""
-    if surface is not Surface.LINEAR:
+    entries = ENTRIES.get(surface)
+    if entries is None:
         return {ENV: _VARIABLES, **OTHERS[surface]}
     entry = scheme.get("entry")
-    known = LINEAR.get(entry) if isinstance(entry, str) else None
-    return {ENV: _VARIABLES, **_ENTRY, **(_ANY_LINEAR if known is None else known)}
+    known = entries.get(entry) if isinstance(entry, str) else None
+    if known is None:
+        known = {key: rule.optional for keys in entries.values() for key, rule in keys.items()}
+    return {ENV: _VARIABLES, "entry": _one_of(*entries), **known}

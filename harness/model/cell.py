@@ -41,6 +41,8 @@ class Surface(StrEnum):
     WEIGHTS = "weights"
     GUARD = "guard"
     IMPORT_EFFECT = "import_effect"
+    UPSTREAM = "upstream"
+    """A test of the subject's own suite; its cells come from ``gfxloop run --upstream``, not from matrix.yaml."""
 
 
 @dataclass(frozen=True)

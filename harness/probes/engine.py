@@ -50,6 +50,8 @@ class Engine:
     workers: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
     start: Start = Start.FORK_SERVER
     limits: Limits = field(default_factory=Limits)
+    probe: str = PROBE
+    """Module that answers the cells inside a worker."""
     on_start: Callable[[int], None] = lambda _pid: None
     """Told the process id of each worker that starts."""
 
@@ -78,7 +80,7 @@ class Engine:
                 else:
                     report(cell, seen)
             if left:
-                job = Job(group.target, self._view(group), tuple(left), PROBE)
+                job = Job(group.target, self._view(group), tuple(left), self.probe)
                 missing.append(job)
                 digests[id(job.view)] = group.digest
         if missing:

@@ -33,8 +33,10 @@ from harness.model.cell import Cell, Surface
 from harness.model.record import Ended, Evidence, Finding, Observation
 from harness.model.target import Platform
 from harness.targets.journal import Journal, PrivateImport
+from harness.targets.lacking import lacking_package
 from harness.targets.simulated import Simulation
 from harness.targets.tables import nearest_row
+from harness.targets.worker import undecidable_import
 
 _ADAPTERS: Mapping[Surface, Callable[[Cell], Decision]] = {
     Surface.PLATFORM: decide_fact,
@@ -57,31 +59,60 @@ _ADAPTERS: Mapping[Surface, Callable[[Cell], Decision]] = {
     Surface.IMPORT_EFFECT: decide_import_effect,
 }
 
-_NO_DEVICE = ("Torch not compiled with CUDA enabled", "No HIP GPUs are available")
+NO_DEVICE = ("Torch not compiled with CUDA enabled", "No HIP GPUs are available", "Cannot access accelerator device")
 """What torch itself says when device code is reached on a build without a device."""
 
 
+_LIGHT = frozenset(
+    {
+        Surface.PLATFORM,
+        Surface.AITER_GATE,
+        Surface.ALLOWLIST,
+        Surface.DTYPE,
+        Surface.IR_OP,
+        Surface.ATTENTION,
+        Surface.GUARD,
+        Surface.IMPORT_EFFECT,
+    }
+)
+"""Surfaces that need one module of the subject and no configuration: asked even where there is none."""
+
+
 def prepare(simulation: Simulation) -> None:
-    """Import the subject and set its configuration for good."""
+    """Import the subject and set its configuration for good.
+
+    Where the environment cannot give it one (a package is missing or too new for the release), that is noted, and the
+    surfaces that need only a module of the subject are asked all the same.
+
+    Raises:
+        Exception: whatever the subject raised, where it is the subject's own fault.
+    """
     import gc
 
     gc.disable()  # importing 600 modules would walk the heap again and again
     stack = contextlib.ExitStack()
-    if simulation.target.platform is not Platform.NONE:  # without a device vLLM has no configuration
-        stack.enter_context(vllm_config())
+    try:
+        if simulation.target.platform is not Platform.NONE:  # without a device vLLM has no configuration
+            stack.enter_context(vllm_config())
+        if simulation.stand_in is not None:
+            simulation.stand_in.read_by_subject = subject_reads_tables()
+    except Exception as error:  # whatever a package or a stand-in raised, if it was one
+        simulation.lacking = undecidable_import(error, simulation)
+        if not simulation.lacking:
+            raise
     simulation.keep.append(stack)
     gc.enable()
-    if simulation.stand_in is not None:
-        simulation.stand_in.read_by_subject = subject_reads_tables()
 
 
 def observe(simulation: Simulation, cell: Cell) -> Observation:
     """Answer one cell. Questions that AITER's stand-in can only assume are put under both assumptions."""
+    if simulation.lacking and cell.kernel.surface not in _LIGHT:
+        return Observation(ended=Ended.INDETERMINATE, detail=simulation.lacking)
     decision, notes = _ask(simulation, cell, assumed=True)
     asked = [f"what a real {name} gives" for name, present in simulation.view.packages.items() if present]
     if asked and decision.ended is Ended.RAISED:  # perhaps the stand-in's doing, so never the subject's fault
         notes.unanswerable.extend(asked)
-    no_device = decision.ended is Ended.RAISED and any(words in decision.detail for words in _NO_DEVICE)
+    no_device = decision.ended is Ended.RAISED and any(words in decision.detail for words in NO_DEVICE)
     if notes.unanswerable or no_device:
         decision = _undecided(notes.unanswerable or ["what the device does"], f"Here: {_outcome(decision)}", decision)
     elif notes.unknown:
@@ -108,12 +139,15 @@ def _ask(simulation: Simulation, cell: Cell, *, assumed: bool) -> tuple[Decision
     if simulation.stand_in is not None:
         simulation.stand_in.assume(assumed)
     with switched(cell), simulation.journal.slice() as notes:
-        forget_gate_answers()
         try:
+            forget_gate_answers()
             missing = [need for need in cell.kernel.needs if find(*need.split(":")) is None]
             decision = unsupported(missing[0]) if missing else _ADAPTERS[cell.kernel.surface](cell)
         except Exception as error:  # importing the surface itself failed, in whatever way
             decision = raised(error)
+            if isinstance(error, ImportError) and (lacking := lacking_package(error)):
+                detail = f"cannot tell what vLLM does with {lacking}. Here: {decision.detail}"
+                decision = Decision(Ended.INDETERMINATE, symbol=decision.symbol, detail=detail)
     return decision, notes
 
 

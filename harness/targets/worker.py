@@ -6,13 +6,14 @@ so that this layer knows nothing of the tiers.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import multiprocessing
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -21,10 +22,16 @@ from harness.adapters.decision import raised
 from harness.model.cell import Cell
 from harness.model.record import Ended, Finding, Observation
 from harness.model.target import Target
+from harness.targets.lacking import lacking_package
 from harness.targets.simulated import Simulation, View, install
 
 Probe = Callable[[Simulation, Cell], Observation]
 """A probe answers one cell; its module's ``prepare(simulation)`` runs once before the first."""
+
+OnStart = Callable[[int], None]
+OnAnswer = Callable[[int, Observation], None]
+"""A probe that cannot be asked cell by cell has ``observe_all(simulation, cells, started, answered)`` instead of
+``observe`` and tells by index when it turns to a cell and what came of it."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,7 @@ class Job:
     view: View
     cells: tuple[Cell, ...]
     probe: str
-    """Module that holds ``prepare`` and ``observe``."""
+    """Module that holds ``prepare`` and ``observe`` or ``observe_all``."""
 
 
 @dataclass(frozen=True)
@@ -82,25 +89,51 @@ def serve(job: Job, pipe: Connection, scratch: Path, log: Path) -> None:
         pipe.send(Unprepared(_unprepared(error, simulation)))
         os._exit(0)
     pipe.send(Ready())
-    for index, cell in enumerate(job.cells):
-        pipe.send(Started(index))
-        pipe.send(Answered(index, probe.observe(simulation, cell)))
+    observe_all = getattr(probe, "observe_all", None) or functools.partial(_one_by_one, probe.observe)
+    observe_all(
+        simulation,
+        job.cells,
+        lambda index: pipe.send(Started(index)),
+        lambda index, seen: pipe.send(Answered(index, seen)),
+    )
     pipe.close()
     sys.stdout.flush()
     os._exit(0)  # libraries registered with torch must not be torn down
 
 
+def _one_by_one(
+    observe: Probe, simulation: Simulation, cells: Sequence[Cell], started: OnStart, answered: OnAnswer
+) -> None:
+    for index, cell in enumerate(cells):
+        started(index)
+        answered(index, observe(simulation, cell))
+
+
 def _unprepared(error: Exception, simulation: Simulation) -> Observation:
-    """An import that fails is the subject's fault, unless a stand-in that the user asked for had a part in it."""
+    """An import that fails is the subject's fault, unless the environment or a stand-in had a part in it."""
     what = raised(error)
-    asked = [name for name, present in simulation.view.packages.items() if present]
-    if asked or simulation.journal.unanswerable:
-        notes = "; ".join(simulation.journal.unanswerable) or f"what {' and '.join(asked)} would give"
-        detail = f"cannot tell {notes}. Importing vLLM with the stand-in ends in {what.detail}"
+    detail = undecidable_import(error, simulation)
+    if detail:
         return Observation(ended=Ended.INDETERMINATE, symbol=what.symbol, detail=detail)
     message = f"vLLM cannot be imported on {simulation.target.name}: {what.detail}"
     finding = Finding(rule="import", symbol=what.symbol, message=message)
     return Observation(ended=Ended.RAISED, symbol=what.symbol, detail=what.detail, findings=(finding,))
+
+
+def undecidable_import(error: Exception, simulation: Simulation) -> str:
+    """Why ``error``, met while the subject was imported, says nothing of the subject; empty where it is its own fault.
+
+    A stand-in that was called has a part in it, one that the user asked for may have, and so does a package of this
+    environment that is missing or too new.
+    """
+    asked = [name for name, present in simulation.view.packages.items() if present]
+    notes = "; ".join(simulation.journal.unanswerable)
+    lacking = lacking_package(error)
+    if not notes and lacking:
+        notes = f"what vLLM does with {lacking}"
+    if not notes and asked:
+        notes = f"what {' and '.join(asked)} would give"
+    return f"cannot tell {notes}. Importing vLLM here ends in {raised(error).detail}" if notes else ""
 
 
 def _end_with_the_run() -> None:
