@@ -54,6 +54,15 @@ def vllm_tree(located: Callable[..., Located]) -> Path:
 
 
 @pytest.fixture(scope="session")
+def replay_list() -> Path:
+    """Faults that were released, by bad and by fixed release."""
+    path = SHARED / "replays.json"
+    if not path.is_file():
+        pytest.skip(f"no list of released faults on this machine: no {SHARED.name}/{path.name} beside the clone")
+    return path
+
+
+@pytest.fixture(scope="session")
 def aiter_tables() -> Path:
     """AITER's real tuned tables."""
     folder = SHARED / "aiter-configs"

@@ -20,10 +20,12 @@ from harness.matrix.schema import EnvironmentEntry, KnownFailureEntry, MatrixFil
 from harness.model.cell import Surface, Tier
 from harness.model.errors import HarnessError, MatrixError, UsageError
 from harness.model.record import SCHEMA, Candidate, Category, Evidence, Finding, Outcome, Record
+from harness.model.replay import Alarm, Caught, Names, ReleaseAlarms, Replay, Replayed, ReplayEntry
 from harness.model.run import Comparison, Manifest, Row, Run, Verdict
 from harness.model.subject import Aiter, Subject
 from harness.model.target import Attachment, Platform
 from harness.report.machine import check_json, compare_json
+from harness.report.replays import replay_json
 from harness.targets.facts import TARGETS
 
 TODAY = datetime.date(2026, 1, 1)
@@ -276,6 +278,20 @@ def test_check_and_compare_print_the_fields_named(contract):
     assert set(table(contract, "compare --json")) == set(compared)
     assert set(compared["rows"][0]) == set(SPAN.findall(table(contract, "compare --json")["rows"]))
     assert set(checked["verdict"]) == set(SPAN.findall(table(contract, "check --json")["verdict"]))
+
+
+def test_replay_prints_the_fields_named(contract):
+    body = replay_json(Replay(entries=()))
+    rows = {name: set(SPAN.findall(row)) for name, row in table(contract, "replay --json").items()}
+    assert set(rows) == set(body)
+    assert set(body["d1"]) == rows["d1"]
+    assert set(body["d2"]) == rows["d2"]
+    assert set(Replayed.model_fields) | {*Caught, *Names} == rows["entries"]
+    assert set(ReleaseAlarms.model_fields) | set(Alarm.model_fields) | {"--releases"} == rows["releases"]
+
+
+def test_the_keys_of_a_list_of_faults_are_described():
+    assert set(table(text_of("docs/replay.md"), "The list")) == set(ReplayEntry.model_fields)
 
 
 def test_matrix_list_prints_the_fields_named(contract):

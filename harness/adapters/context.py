@@ -27,3 +27,20 @@ def vllm_config() -> Iterator[None]:
     config.model_config = _NoFeature(hf_config=text, hf_text_config=text, attn_type="decoder", is_mm_prefix_lm=False)
     with set_current_vllm_config(config):
         yield
+
+
+@contextmanager
+def one_rank() -> Iterator[None]:
+    """vLLM's tensor-parallel group as a group of one while the block runs, unless there is a group already.
+
+    No process group is made: code that only asks for ranks and sizes needs none, and whatever communicates fails.
+    """
+    from vllm.distributed import parallel_state
+
+    before = parallel_state._TP
+    if before is None:
+        parallel_state._TP = types.SimpleNamespace(world_size=1, rank_in_group=0, rank=0, ranks=[0], local_rank=0)
+    try:
+        yield
+    finally:
+        parallel_state._TP = before

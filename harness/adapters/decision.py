@@ -22,6 +22,10 @@ class Decision:
     findings: tuple[Finding, ...] = ()
 
 
+class Missing(Exception):
+    """The release lacks something that the request needs: the capability, in words for ``unsupported``."""
+
+
 def find(module: str, name: str) -> Any:
     """Attribute ``name`` of one of the subject's modules; None where this release has no such module or attribute.
 

@@ -5,19 +5,29 @@ In: the name of a fact. Out: its value as text (``torch.float8_e4m3fnuz``, ``Tru
 
 from __future__ import annotations
 
+import functools
 import importlib
+import sys
+import types
+from collections.abc import Callable
 from typing import Any
 
+from harness.adapters.arch_names import decide_arch_names
 from harness.adapters.decision import Decision, raised, unsupported
 from harness.model.cell import Cell
 from harness.model.record import Ended
 
 _ABSENT = object()
 
+_CACHING = ("vllm.platforms", "vllm.utils.platform_utils")
+"""Modules that keep what they asked of the driver."""
+
 
 def decide_fact(cell: Cell) -> Decision:
     """Ask the platform for one fact."""
     name = cell.kernel.name
+    if cell.kernel.family == "arch_name":
+        return decide_arch_names(cell)
     fact = _find(name, cell.kernel.family == "arch")
     if fact is _ABSENT:
         return unsupported(f"platform fact {name}")
@@ -26,6 +36,28 @@ def decide_fact(cell: Cell) -> Decision:
     except Exception as error:  # the subject's own fault, whatever its type, is the observation
         return raised(error)
     return Decision(Ended.ANSWERED, _text(value), getattr(fact, "__qualname__", name))
+
+
+def forget_platform_answers() -> None:
+    """Clear every cache of vLLM's platform modules, so that what a question asks of the driver is seen each time."""
+    for clear in _clearing(tuple(sys.modules[name] for name in sorted(sys.modules) if name.startswith(_CACHING))):
+        clear()
+
+
+@functools.cache
+def _clearing(modules: tuple[types.ModuleType, ...]) -> tuple[Callable[[], None], ...]:
+    """``cache_clear`` of each cached function of the modules, methods of their classes included."""
+    names = {module.__name__ for module in modules}
+    owners: list[Any] = [*modules]
+    owners += [
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, type) and value.__module__ in names
+    ]
+    found = [getattr(value, "__func__", value) for owner in owners for value in vars(owner).values()]
+    clears = [getattr(value, "cache_clear", None) for value in found if not isinstance(value, types.ModuleType)]
+    return tuple(clear for clear in clears if callable(clear))
 
 
 def _find(name: str, arch: bool) -> Any:

@@ -7,11 +7,16 @@ variable that vLLM reads only while it is imported: such a variable needs an env
 
 from __future__ import annotations
 
+import ast
+import inspect
 import os
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from harness.adapters.decision import find
+from harness.adapters.gates import forget_gate_answers
 from harness.model.cell import Cell
 
 
@@ -28,18 +33,47 @@ def switched(cell: Cell) -> Iterator[None]:
     if not variables:
         yield
         return
-    before = dict(os.environ)
-    os.environ.update(variables)
+    with turned(variables):
+        yield
+
+
+@contextmanager
+def turned(variables: Mapping[str, str | None]) -> Iterator[None]:
+    """Set variables (None: unset) while the block runs, let AITER's gates read them, and put all back as it was."""
+    with kept_environment():
+        for name, value in variables.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+        _refresh()
+        yield
     _refresh()
+
+
+@contextmanager
+def kept_environment() -> Iterator[None]:
+    """Put the environment back as it was when the block ends: vLLM sets variables of its own while it decides."""
+    before = dict(os.environ)
     try:
         yield
     finally:
         os.environ.clear()
         os.environ.update(before)
-        _refresh()
 
 
 def _refresh() -> None:
     operations = find("vllm._aiter_ops", "rocm_aiter_ops")
     if operations is not None:
-        operations.refresh_env_variables()
+        getattr(operations, "refresh_env_variables", lambda: _read_again(operations))()
+        forget_gate_answers()
+
+
+def _read_again(operations: Any) -> None:
+    """Set the class's own variables anew. vllm<0.14: they are read once, while the class is made."""
+    from vllm import envs
+
+    body = ast.parse(textwrap.dedent(inspect.getsource(operations))).body[0]
+    for node in body.body if isinstance(body, ast.ClassDef) else ():
+        value = node.value if isinstance(node, ast.Assign) else None
+        if isinstance(node, ast.Assign) and isinstance(value, ast.Attribute) and ast.unparse(value.value) == "envs":
+            setattr(operations, ast.unparse(node.targets[0]), getattr(envs, value.attr))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
@@ -20,14 +20,23 @@ class Returned:
     name: str
     value: Any
     variables: Mapping[str, Any]
+    caller: str = ""
+    """Name of the function that called it."""
+    surroundings: Mapping[str, Any] = field(default_factory=dict)
+    """Variables of the function that called it."""
 
 
 class Watch:
-    """Context manager that collects the returns of the watched functions, in order."""
+    """Context manager that collects the returns of the watched functions, in order.
 
-    def __init__(self, codes: Mapping[CodeType, str]) -> None:
+    ``codes`` are watched under the name given; ``named`` are names under which any function is watched, where which
+    functions there are is only known once the subject has imported them.
+    """
+
+    def __init__(self, codes: Mapping[CodeType, str], named: frozenset[str] = frozenset()) -> None:
         self.returns: list[Returned] = []
         self._codes = codes
+        self._named = named
 
     def __enter__(self) -> Watch:
         self._before = sys.getprofile()
@@ -40,8 +49,16 @@ class Watch:
         sys.setprofile(self._before)
 
     def _profile(self, frame: FrameType, event: str, value: Any) -> None:
-        if event == "return" and frame.f_code in self._codes:
-            self.returns.append(Returned(self._codes[frame.f_code], value, dict(frame.f_locals)))
+        if event != "return":
+            return
+        name = self._codes.get(frame.f_code) or (frame.f_code.co_name if frame.f_code.co_name in self._named else None)
+        if name is None:
+            return
+        seen = Returned(name, value, dict(frame.f_locals))
+        outer = frame.f_back
+        if outer is not None:
+            seen = replace(seen, caller=outer.f_code.co_name, surroundings=dict(outer.f_locals))
+        self.returns.append(seen)
 
 
 def code_of(function: Callable[..., Any]) -> CodeType | None:

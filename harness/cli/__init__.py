@@ -15,6 +15,7 @@ _COMMANDS = {
     "compare": "Compare two run directories or two subjects, cell by cell.",
     "explain": "Say for each layer of a model which kernel it gets, why, and why not the others.",
     "matrix": "Check or list what matrix.yaml asks for.",
+    "replay": "Ask the releases of known faults, and say which of them a check or a comparison shows.",
     "reproduce": "Ask one cell again, in a fresh process, and show everything about the answer.",
     "run": "Run the pytest suites, with any pytest arguments.",
 }

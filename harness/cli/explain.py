@@ -1,10 +1,14 @@
-"""``gfxloop explain --model M --target T``: each layer's kernel, why, and why not the others."""
+"""``gfxloop explain --model M --target T``: each layer's kernel, why, and why not the others.
+
+With ``--config config.json`` the layers are those of vLLM's own model class (see ``harness.cli.whole_model``).
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,6 +17,7 @@ from rich.text import Text
 
 from harness.cli.detail import candidate_line
 from harness.cli.options import cache_option, campaign_of, json_option, subject_option, subject_options
+from harness.cli.whole_model import explain_config
 from harness.compare import judge_check
 from harness.matrix import layers_of
 from harness.model.cell import Surface
@@ -24,9 +29,18 @@ from harness.subjects import parse_env
 
 
 @click.command("explain")
-@click.option("--model", required=True, metavar="NAME", help="Model of the matrix.")
+@click.option("--model", default=None, metavar="NAME", help="Model of the matrix.")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="A Hugging Face config.json: the whole model as vLLM builds it.",
+)
 @click.option("--target", required=True, metavar="NAME", help="gfx target or product: gfx942, gfx942/MI308X.")
-@click.option("--tp", type=click.IntRange(min=1), default=None, help="Tensor-parallel size. [default: the matrix's]")
+@click.option(
+    "--tp", type=click.IntRange(min=1), default=None, help="Tensor-parallel size. [default: the matrix's, or 1]"
+)
+@click.option("--ep", is_flag=True, help="Spread experts over the same ranks. Only with --config.")
 @click.option(
     "--kernel", "kernels", multiple=True, metavar="NAME", help="Kernel or family. [default: all of the model]"
 )
@@ -35,8 +49,25 @@ from harness.subjects import parse_env
 @subject_options
 @json_option
 @cache_option
-def command(model: str, target: str, tp: int | None, as_json: bool, no_cache: bool, **words: Any) -> None:
-    """Say for each layer of a model which kernel it gets on a target, why, and why not the others."""
+def command(
+    model: str | None,
+    config: Path | None,
+    target: str,
+    tp: int | None,
+    ep: bool,
+    as_json: bool,
+    no_cache: bool,
+    **words: Any,
+) -> None:
+    """Say for each layer of a model which kernel it gets on a target, why, and why not the others.
+
+    The model is one of the matrix (--model), or any that vLLM can build (--config).
+    """
+    if config is not None and model is None and not words["kernels"] and not words["environments"]:
+        explain_config(config, target, tp or 1, {**words, "targets": (target,)}, ep=ep, as_json=as_json)
+    if model is None or config is not None or ep:
+        hint = "With --config: --target, --tp, --ep, --env, --subject, --aiter, --packages."
+        raise UsageError(located("explain", "takes either --model or --config", hint=hint))
     words = {**words, "models": (model,), "targets": (target,), "tiers": ("route",)}
     campaign = _layers(campaign_of(words, no_cache=no_cache), model, tp)
     records = campaign.run(lambda _record: None)

@@ -88,11 +88,9 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 cache_option = click.option("--no-cache", is_flag=True, help="Ask every cell again, whatever is cached.")
 
 
-def campaign_of(
-    words: dict[str, Any], *, subject: str | None = None, ids: tuple[str, ...] = (), no_cache: bool = False
-) -> Campaign:
-    """Open the campaign that a command's options describe, and tell the user its notes on stderr."""
-    request = Request(
+def request_of(words: dict[str, Any], *, subject: str | None = None, ids: tuple[str, ...] = ()) -> Request:
+    """What a command's options ask for. ``subject`` and ``ids`` are for commands that have other words for them."""
+    return Request(
         matrix=words["matrix"] or matrix_path(),
         subject=subject or words["subject"],
         aiter=words["aiter"],
@@ -105,6 +103,13 @@ def campaign_of(
         environments=tuple(words.get("environments", ())),
         ids=ids,
     )
+
+
+def campaign_of(
+    words: dict[str, Any], *, subject: str | None = None, ids: tuple[str, ...] = (), no_cache: bool = False
+) -> Campaign:
+    """Open the campaign that a command's options describe, and tell the user its notes on stderr."""
+    request = request_of(words, subject=subject, ids=ids)
     campaign = open_campaign(
         request,
         choose(request, utc_today()),

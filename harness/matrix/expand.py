@@ -20,6 +20,8 @@ from harness.model.target import Platform, Target
 MAX_CELLS = 50_000
 LAYERED = frozenset({Surface.LINEAR, Surface.TUNED_GATE})
 """Surfaces whose question is about one layer of a model."""
+SHAPED = frozenset({Surface.UNQUANTIZED_GEMM})
+"""Surfaces whose question is about a layer of a model, or about the shape ``n`` by ``k`` that a kernel has of its own."""
 
 
 @dataclass(frozen=True)
@@ -188,8 +190,9 @@ def block(resolver: Resolver, entry: CellsEntry, named: Named, index: int) -> Bl
     environments = resolver.names(entry.environments, words.environments, (*loc, "environments"))
     kernels = resolver.names(entry.kernels, words.kernels[entry.surface], (*loc, "kernels"))
     models = resolver.names(entry.models, words.models, (*loc, "models")) if entry.models else frozenset()
-    if (entry.surface in LAYERED) != bool(entry.models):
-        need = "models, for its layers" if entry.surface in LAYERED else "no models"
+    asked = tuple(kernel for kernel in named.kernels if kernel.surface is entry.surface and kernel.name in kernels)
+    if any(_is_layered(kernel) != bool(entry.models) for kernel in asked):
+        need = "no models" if entry.models else "models, for its layers"
         resolver.problem(loc, f"cells of surface {entry.surface.value!r} need {need}", got=entry.name)
     pairs = tuple(
         (target, environment)
@@ -197,7 +200,6 @@ def block(resolver: Resolver, entry: CellsEntry, named: Named, index: int) -> Bl
         for environment in named.environments.values()
         if name in targets and environment.name in environments and target.platform in environment.platforms
     )
-    asked = tuple(kernel for kernel in named.kernels if kernel.surface is entry.surface and kernel.name in kernels)
     parts = tuple(_parts(entry, asked, [model for name, model in named.models.items() if name in models]))
     made = Block(entry, pairs, parts)
     if made.size == 0 and targets and environments and kernels:
@@ -206,6 +208,11 @@ def block(resolver: Resolver, entry: CellsEntry, named: Named, index: int) -> Bl
         )
         resolver.problem(loc, f"the product is empty: {empty}", got=entry.name)
     return made
+
+
+def _is_layered(kernel: Kernel) -> bool:
+    """Whether the kernel asks about a layer of a model."""
+    return kernel.surface in LAYERED or (kernel.surface in SHAPED and not {"n", "k"} <= set(kernel.scheme))
 
 
 def _parts(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from harness.matrix.expand import Named, Resolver
-from harness.matrix.schema import ExpectationEntry, MatrixFile
+from harness.matrix.schema import ExceptionEntry, ExpectationEntry, KnownFailureEntry, MatrixFile
 from harness.matrix.source import Loc, Source
 from harness.matrix.words import Selector
 from harness.model.cell import Cell, Surface
@@ -54,8 +54,21 @@ class KnownFailure:
 
 
 @dataclass(frozen=True)
+class Excepted:
+    """Why a cell may break an invariant."""
+
+    rule: str
+    """``I1`` ... ``I16``."""
+    issue: str
+    owner: str
+    expires: datetime.date
+    reason: str
+    where: str
+
+
+@dataclass(frozen=True)
 class Rule:
-    """One entry with its condition looked up. Exactly one of ``expected`` and ``known`` is set."""
+    """One entry with its condition looked up. Exactly one of ``expected``, ``known`` and ``excepted`` is set."""
 
     selector: Selector
     loc: Loc
@@ -63,6 +76,7 @@ class Rule:
     aiter: bool | None = None
     """Only with (True) or without (False) AITER."""
     known: KnownFailure | None = None
+    excepted: Excepted | None = None
 
 
 @dataclass(frozen=True)
@@ -134,15 +148,34 @@ def known_rules(
     rules = []
     for index, entry in enumerate(file.known_failures):
         loc: Loc = ("known_failures", index)
-        if entry.expires < today:
-            hint = f"Ask {entry.owner} about {entry.issue}."
-            place = (*loc, "expires")
-            resolver.problem(
-                place, "the known failure has expired", got=str(entry.expires), expected=f"{today} or later", hint=hint
-            )
+        _check_end(resolver, entry, loc, "known failure", today)
         known = KnownFailure(entry.issue, entry.owner, entry.expires, entry.reason, source.where(loc))
         rules.append(Rule(resolver.selector(entry, named.words, loc), loc, known=known))
     return tuple(rules)
+
+
+def exception_rules(
+    resolver: Resolver, file: MatrixFile, named: Named, source: Source, today: datetime.date
+) -> tuple[Rule, ...]:
+    """The file's exceptions from invariants; an expired one is a problem."""
+    rules = []
+    for index, entry in enumerate(file.exceptions):
+        loc: Loc = ("exceptions", index)
+        _check_end(resolver, entry, loc, "exception", today)
+        excepted = Excepted(entry.rule, entry.issue, entry.owner, entry.expires, entry.reason, source.where(loc))
+        rules.append(Rule(resolver.selector(entry, named.words, loc), loc, excepted=excepted))
+    return tuple(rules)
+
+
+def _check_end(
+    resolver: Resolver, entry: KnownFailureEntry | ExceptionEntry, loc: Loc, kind: str, today: datetime.date
+) -> None:
+    if entry.expires < today:
+        hint = f"Ask {entry.owner} about {entry.issue}."
+        expected = f"{today} or later"
+        resolver.problem(
+            (*loc, "expires"), f"the {kind} has expired", got=str(entry.expires), expected=expected, hint=hint
+        )
 
 
 def check_rules(resolver: Resolver, book: Book, cells: Iterable[Cell]) -> None:
@@ -153,7 +186,7 @@ def check_rules(resolver: Resolver, book: Book, cells: Iterable[Cell]) -> None:
     used = {rule.loc for rules in seen for rule in rules}
     for rule in book.rules:
         if rule.loc not in used:
-            kind = "expectation" if rule.expected else "known failure"
+            kind = "expectation" if rule.expected else "known failure" if rule.known else "exception"
             resolver.problem(rule.loc, f"the {kind} speaks of no cell", hint="Correct it or take it out.")
     for rules, cell in seen.items():
         for has_aiter in (True, False):

@@ -13,9 +13,11 @@ from pathlib import Path
 from harness.matrix.expand import Environment, Resolver, expand
 from harness.matrix.expectations import (
     Book,
+    Excepted,
     Expected,
     KnownFailure,
     check_rules,
+    exception_rules,
     expectation_rules,
     known_rules,
     merge,
@@ -42,6 +44,7 @@ class Matrix:
     """In the order of the file, each id once."""
     _expectations: Book = field(repr=False)
     _known: Book = field(repr=False)
+    _exceptions: Book = field(repr=False)
 
     def expected(self, cell: Cell, *, aiter: bool) -> Expected | None:
         """What the file expects of a cell, which may be one that the file does not have (another ``tp``).
@@ -56,6 +59,11 @@ class Matrix:
         """The first known failure that speaks of the cell."""
         return next((rule.known for rule in self._known.about(cell)), None)
 
+    def exceptions(self, cell: Cell) -> dict[str, Excepted]:
+        """Invariants that the cell may break, by rule."""
+        rules = (rule.excepted for rule in self._exceptions.about(cell))
+        return {excepted.rule: excepted for excepted in rules if excepted is not None}
+
 
 def load_matrix(path: Path, targets: Mapping[str, Target], today: datetime.date) -> Matrix:
     """Read, check and expand a matrix.
@@ -63,7 +71,7 @@ def load_matrix(path: Path, targets: Mapping[str, Target], today: datetime.date)
     Args:
         path: the file.
         targets: the table of device facts, full name -> target.
-        today: the day against which known failures expire.
+        today: the day against which known failures and exceptions expire.
 
     Raises:
         MatrixError: the file is wrong; the message lists the problems, each as file:line:column.
@@ -76,9 +84,10 @@ def load_matrix(path: Path, targets: Mapping[str, Target], today: datetime.date)
     cells = expand(resolver, file, named, problems)
     expectations = Book.of(expectation_rules(resolver, file, named, source), cells)
     known = Book.of(known_rules(resolver, file, named, source, today), cells)
+    exceptions = Book.of(exception_rules(resolver, file, named, source, today), cells)
     problems.check()
-    check_rules(resolver, expectations, cells)
-    check_rules(resolver, known, cells)
+    for book in (expectations, known, exceptions):
+        check_rules(resolver, book, cells)
     problems.check()
     return Matrix(
         path=path,
@@ -90,4 +99,5 @@ def load_matrix(path: Path, targets: Mapping[str, Target], today: datetime.date)
         cells=cells,
         _expectations=expectations,
         _known=known,
+        _exceptions=exceptions,
     )

@@ -165,6 +165,16 @@ class KnownFailureEntry(Selection):
     reason: Text
 
 
+class ExceptionEntry(Selection):
+    """Cells that may break an invariant, for a reason that has an owner and an end."""
+
+    rule: Annotated[str, StringConstraints(pattern=r"^I([1-9]|1[0-6])$")]
+    issue: Link
+    owner: Text
+    expires: Annotated[datetime.date, BeforeValidator(_date)]
+    reason: Text
+
+
 class MatrixFile(Entry):
     """The whole file."""
 
@@ -177,6 +187,7 @@ class MatrixFile(Entry):
     exclusions: list[ExclusionEntry] = Field(default=[])
     expectations: list[ExpectationEntry] = Field(default=[])
     known_failures: list[KnownFailureEntry] = Field(default=[])
+    exceptions: list[ExceptionEntry] = Field(default=[])
 
 
 _SECTIONS: dict[str, type[Entry]] = {
@@ -186,6 +197,7 @@ _SECTIONS: dict[str, type[Entry]] = {
     "exclusions": ExclusionEntry,
     "expectations": ExpectationEntry,
     "known_failures": KnownFailureEntry,
+    "exceptions": ExceptionEntry,
 }
 
 

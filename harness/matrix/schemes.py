@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from harness.model.cell import Surface
+from harness.model.cell import FROM_COMMANDS, Surface
 from harness.model.errors import nearest
 
 NEEDS = "needs"
@@ -93,7 +93,7 @@ LINEAR: Mapping[str, Keys] = {
 _SIZE = Key(lambda value: type(value) is int and value > 0, "a whole number above 0")
 _WORD = _form(r"[a-z0-9_]+", "a dtype or kind as vLLM writes it")
 _MEMBER = _form(r"[A-Z][A-Z0-9_]*", "a member of vLLM's AttentionBackendEnum")
-_PREDICATE = _form(r"[a-z_]+", "a predicate of the class")
+_PREDICATE = _form(r"[a-z_]+", "a predicate of the class").optional
 _DTYPE = _one_of("bfloat16", "float16", "float32").optional
 _LAYER_FLAGS = (
     "mla", "sparse", "sink", "sliding_window", "mm_prefix", "kv_connector", "non_causal", "per_head_scales",
@@ -111,7 +111,7 @@ ATTENTION: Mapping[str, Keys] = {
         "attn_type": _one_of("decoder", "encoder", "encoder_only", "encoder_decoder").optional,
         "model_type": _one_of("encoder_decoder").optional,
         "backend": _MEMBER.optional,
-        **{flag: _FLAG.optional for flag in _LAYER_FLAGS},
+        **dict.fromkeys(_LAYER_FLAGS, _FLAG.optional),
     },
     "vision": {"head_size": _SIZE, "dtype": _DTYPE, "backend": _MEMBER.optional},
     "mla_prefill": {"dtype": _DTYPE, "dims": _form(r"\d+/\d+/\d+", "head sizes as 128/64/128").optional},
@@ -167,7 +167,16 @@ OTHERS: Mapping[Surface, Keys] = {
     Surface.PLATFORM: {},
     Surface.AITER_GATE: {},
     Surface.GUARD: {},
-    Surface.UNQUANTIZED_GEMM: {},
+    Surface.UNQUANTIZED_GEMM: {
+        "dtype": _one_of("bfloat16", "float16", "float32"),
+        "bias": _FLAG.optional,
+        "head": _FLAG.optional,
+        "batched": _FLAG.optional,
+        "layout": _one_of("contiguous", "transposed", "strided").optional,
+        "tokens": _SIZE.optional,
+        "n": _SIZE.optional,
+        "k": _SIZE.optional,
+    },
     Surface.MOE: MOE,
     Surface.EXPERTS: {
         "class": _CLASS.optional,
@@ -175,18 +184,43 @@ OTHERS: Mapping[Surface, Keys] = {
         "weight": _QUANT.optional,
         "activation": _QUANT.optional,
     },
-    Surface.ATTENTION_BACKEND: {"backend": _MEMBER.optional, "ask": _PREDICATE.optional, "without": _PREDICATE.optional},
-    Surface.IR_OP: {},
-    Surface.QUANTIZATION: {},
-    Surface.DTYPE: {},
-    Surface.DEFAULTS: {},
-    Surface.SWITCH: {},
-    Surface.WEIGHTS: {},
-    Surface.IMPORT_EFFECT: {},
-    Surface.UPSTREAM: {},
+    Surface.ATTENTION_BACKEND: {"backend": _MEMBER.optional, "ask": _PREDICATE, "without": _PREDICATE},
+    Surface.IR_OP: {},  # the name is the question
+    Surface.QUANTIZATION: {
+        "checkpoint": _WORD.optional,
+        "choice": _form(r"[a-z0-9_-]+", "a quantization method").optional,
+        "model_type": _WORD.optional,
+    },
+    Surface.DTYPE: {"member": _MEMBER_OF.optional},
+    Surface.DEFAULTS: {"args": _form(r"\S+( \S+)*", "arguments, by blanks").optional},
+    Surface.SWITCH: {
+        "values": _form(r"\S+( \S+)*", "values, by blanks").optional,
+        "value": _form(r"\S+", "a value").optional,
+        "gate": _PREDICATE_OF.optional,
+    },
+    Surface.IMPORT_EFFECT: {"effect": _one_of("variables", "device", "vendor")},
 }
 
-ENTRIES: Mapping[Surface, Mapping[str, Keys]] = {Surface.LINEAR: LINEAR, Surface.ATTENTION: ATTENTION}
+_LAYER = _one_of(
+    "ReplicatedLinear", "ColumnParallelLinear", "RowParallelLinear", "MergedColumnParallelLinear", "QKVParallelLinear",
+    "VocabParallelEmbedding", "ParallelLMHead",
+)  # fmt: skip
+WEIGHTS: Mapping[str, Keys] = {
+    "layer": {
+        "layer": _LAYER,
+        "quant": _one_of("fp8_block", "fp8_tensor", "w4a16", "w4a16_asym", "mxfp4").optional,
+        "processed": _FLAG.optional,
+    },
+    "w4a16": {"layout": _one_of("compressed_tensors", "gptq"), "n": _SIZE, "k": _SIZE, "group_size": _SIZE},
+    "shuffled": {},
+}
+"""Keys of a scheme of surface weights beside ``entry``, by its entry (``harness/adapters/weights.py``)."""
+
+ENTRIES: Mapping[Surface, Mapping[str, Keys]] = {
+    Surface.LINEAR: LINEAR,
+    Surface.WEIGHTS: WEIGHTS,
+    Surface.ATTENTION: ATTENTION,
+}
 """Surfaces whose schemes name an ``entry``, with the keys of each entry."""
 
 
@@ -197,6 +231,9 @@ def faults(surface: Surface, scheme: Mapping[str, object]) -> Iterator[Fault]:
         surface: the surface of the kernel.
         scheme: key -> value, as the file has it.
     """
+    if surface in FROM_COMMANDS:
+        yield Fault("cells of this surface do not come from a matrix", hint=f"Run: {FROM_COMMANDS[surface]}")
+        return
     keys = _keys(surface, scheme)
     for key, value in scheme.items():
         if key == NEEDS:

@@ -42,7 +42,16 @@ class Surface(StrEnum):
     GUARD = "guard"
     IMPORT_EFFECT = "import_effect"
     UPSTREAM = "upstream"
-    """A test of the subject's own suite; its cells come from ``gfxloop run --upstream``, not from matrix.yaml."""
+    """A test of the subject's own suite."""
+    WHOLE_MODEL = "whole_model"
+    """A model built from its ``config.json``."""
+
+
+FROM_COMMANDS: Mapping[Surface, str] = {
+    Surface.UPSTREAM: "gfxloop run --upstream FILE",
+    Surface.WHOLE_MODEL: "gfxloop explain --config FILE",
+}
+"""Surfaces whose cells come from a command and not from matrix.yaml, with the command."""
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ class Finding(Frozen):
     """One rule that the record breaks."""
 
     rule: str
-    """``expectation``, ``private_import``, ``numerics``, ``clear_refusal``, ... or an invariant's name."""
+    """``expectation``, ``layout``, ``numerics``, ``clear_refusal``, ... or an invariant's name."""
     symbol: str
     """The vLLM symbol at fault, as precisely as it is known."""
     message: str

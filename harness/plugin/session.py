@@ -112,9 +112,11 @@ class Session:
     def record(self, cell: Cell) -> Record:
         """The record of a cell; the first question about a target answers all of its selected cells."""
         campaign = self._open()
-        if cell.id not in self._seen:
-            self._seen.update(self._ask(campaign, cell))
-        record = campaign.record(cell, self._seen[cell.id])
+        others = campaign.partners.get(cell.id, ())
+        for one in (cell, *others):
+            if one.id not in self._seen:
+                self._seen.update(self._ask(campaign, one))
+        record = campaign.record(cell, self._seen[cell.id], tuple((other, self._seen[other.id]) for other in others))
         if self._writer is not None:
             self._writer.write(record)
         return record

@@ -101,10 +101,10 @@ def cell_digest(cell: Cell) -> str:
 
 @cache
 def harness_digest() -> str:
-    """Digest of the harness's own source."""
+    """Digest of the harness's own source and tables."""
     root = Path(__file__).parent.parent
     hashed = hashlib.blake2b(digest_size=16)
-    for path in sorted(root.rglob("*.py")):
+    for path in sorted([*root.rglob("*.py"), *root.rglob("*.tsv")]):
         hashed.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return hashed.hexdigest()
 

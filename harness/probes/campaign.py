@@ -10,8 +10,9 @@ import datetime
 import re
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from harness.model.record import Observation, Record
 from harness.model.run import Manifest
 from harness.probes.cache import harness_digest
 from harness.probes.engine import Engine
+from harness.probes.invariants import Seen, partners
 from harness.probes.judge import judge
 from harness.subjects import Located, Progress, parse_env, parse_packages, resolve
 from harness.targets.facts import TARGETS
@@ -76,26 +78,37 @@ class Campaign:
     """What the user should know of the selection."""
     engine: Engine
 
-    def record(self, cell: Cell, seen: Observation) -> Record:
-        """Judge one observation against the matrix."""
+    @cached_property
+    def partners(self) -> Mapping[str, tuple[Cell, ...]]:
+        """By cell id: the cells of this campaign that the cell has to agree with."""
+        return partners(self.cells)
+
+    def record(self, cell: Cell, seen: Observation, others: tuple[Seen, ...] = ()) -> Record:
+        """Judge one observation against the invariants and the matrix; ``others`` are its partners'."""
         subject = self.located.subject
         expected = self.matrix.expected(cell, aiter=subject.aiter.mode != "none")
         options = subject.options
         if self.request.matrix != matrix_path():
             options += f" --matrix {shlex.quote(str(self.request.matrix))}"
-        return judge(cell, seen, options, expected, self.matrix.known_failure(cell))
+        known, excepted = self.matrix.known_failure(cell), self.matrix.exceptions(cell)
+        return judge(cell, seen, options, expected, known, others=others, excepted=excepted)
 
-    def run(self, report: Callable[[Record], None], cells: Sequence[Cell] | None = None) -> tuple[Record, ...]:
-        """Ask all cells. ``report`` gets each record as it comes; the result is in the order of the matrix."""
-        asked = self.cells if cells is None else tuple(cells)
+    def run(self, report: Callable[[Record], None]) -> tuple[Record, ...]:
+        """Ask all cells. ``report`` gets each record when it and its partners are there; the result is in order."""
+        seen: dict[str, Observation] = {}
         found: dict[str, Record] = {}
 
-        def on_answer(cell: Cell, seen: Observation) -> None:
-            found[cell.id] = self.record(cell, seen)
-            report(found[cell.id])
+        def on_answer(cell: Cell, one: Observation) -> None:
+            seen[cell.id] = one
+            for ready in (cell, *self.partners.get(cell.id, ())):
+                others = self.partners.get(ready.id, ())
+                if ready.id in seen and all(other.id in seen for other in others):
+                    about = tuple((other, seen[other.id]) for other in others)
+                    found[ready.id] = self.record(ready, seen[ready.id], about)
+                    report(found[ready.id])
 
-        self.engine.observe(asked, on_answer)
-        return tuple(found[cell.id] for cell in asked)
+        self.engine.observe(self.cells, on_answer)
+        return tuple(found[cell.id] for cell in self.cells)
 
     def manifest(self, command: str, started: str) -> Manifest:
         """What the run says of itself, before it is finished."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from types import MappingProxyType
 
-from harness.matrix import Expected, KnownFailure
+from harness.matrix import Excepted, Expected, KnownFailure
 from harness.model.cell import Cell
-from harness.model.record import Ended, Finding, Observation, Outcome, Record
+from harness.model.record import Ended, Evidence, Finding, Observation, Outcome, Record
 from harness.model.target import Attachment
+from harness.probes.invariants import Seen, broken, broken_across
 
 REFUSAL = "none"
 """What matrix.yaml calls a refusal."""
@@ -32,13 +34,25 @@ def judge(
     options: str,
     expected: Expected | None,
     known: KnownFailure | None,
+    *,
+    others: tuple[Seen, ...] = (),
+    excepted: Mapping[str, Excepted] = MappingProxyType({}),
     attachment: Attachment = Attachment.SIMULATED,
 ) -> Record:
-    """The record of one cell: what the worker saw, held against what the matrix expects and what it knows to fail.
+    """The record of one cell: what the worker saw, held against the invariants and against what the matrix says.
 
-    ``options`` are the command-line options that name the subject again, for the command that reproduces the cell.
+    Args:
+        cell: the question.
+        seen: what the worker saw.
+        options: the command-line options that name the subject again, for the command that reproduces the cell.
+        expected: what the matrix expects.
+        known: why the cell is known to fail.
+        others: cells of the same run that this one has to agree with, and what was seen of them.
+        excepted: invariants that the cell may break, by rule.
+        attachment: whether a real device answered.
     """
-    findings = seen.findings + _unexpected(cell, seen, expected)
+    every = seen.findings + broken(cell, seen) + broken_across(cell, seen, others) + _unexpected(cell, seen, expected)
+    findings = tuple(finding for finding in every if finding.rule not in excepted)
     outcome, reason = _outcome(seen, findings, expected)
     outcome, reason = _known(outcome, reason.strip() or f"{seen.ended}, without a word", known)
     return Record(
@@ -60,11 +74,17 @@ def judge(
         outcome=outcome,
         reason=reason,
         candidates=seen.candidates,
-        evidence=seen.evidence,
+        evidence=seen.evidence + tuple(_excepted(f, excepted[f.rule]) for f in every if f.rule in excepted),
         findings=findings,
         expected=_words(expected),
         reproduce=f"gfxloop reproduce {shlex.quote(cell.id)} {options}",
     )
+
+
+def _excepted(finding: Finding, excepted: Excepted) -> Evidence:
+    """A finding that the matrix excepts stays visible."""
+    words = f"{excepted.issue}, owner {excepted.owner}, until {excepted.expires}: {excepted.reason}"
+    return Evidence(question=f"{finding.rule} excepted: {finding.message}", answer=words, source=excepted.where)
 
 
 def _unexpected(cell: Cell, seen: Observation, expected: Expected | None) -> tuple[Finding, ...]:

@@ -16,6 +16,7 @@ from harness.model.cell import Cell, Kernel, Surface, Tier
 from harness.model.errors import NothingSelectedError, UnservableError, UsageError, located
 from harness.model.record import Observation, Record
 from harness.probes.campaign import Campaign
+from harness.probes.invariants import Seen
 from harness.probes.judge import judge
 from harness.probes.upstream import COLLECTED
 from harness.subjects import Located
@@ -31,10 +32,10 @@ _LIMITS = Limits(cell_s=600.0)
 class UpstreamCampaign(Campaign):
     """A campaign whose cells are no cells of the matrix: nothing is expected of them but that they pass."""
 
-    def record(self, cell: Cell, seen: Observation) -> Record:
+    def record(self, cell: Cell, seen: Observation, others: tuple[Seen, ...] = ()) -> Record:
         """Judge one observation, and say how to run this test again."""
         options = f"{self.located.subject.options} --target {cell.target.name}"
-        record = judge(cell, seen, options, None, None)
+        record = judge(cell, seen, options, None, None, others=others)
         test = shlex.quote(cell.kernel.name)
         return record.model_copy(update={"reproduce": f"gfxloop run --upstream {test} {options}"})
 

@@ -23,7 +23,7 @@ from harness.adapters.import_effects import decide_import_effect
 from harness.adapters.ir_ops import decide_ir_op
 from harness.adapters.linear import decide_allowlist, decide_linear
 from harness.adapters.moe import decide_moe
-from harness.adapters.platform import decide_fact
+from harness.adapters.platform import decide_fact, forget_platform_answers
 from harness.adapters.quantization import decide_quantization
 from harness.adapters.switch import decide_switch
 from harness.adapters.switches import switched
@@ -56,10 +56,14 @@ _ADAPTERS: Mapping[Surface, Callable[[Cell], Decision]] = {
     Surface.DEFAULTS: decide_default,
     Surface.SWITCH: decide_switch,
     Surface.WEIGHTS: decide_weights,
-    Surface.IMPORT_EFFECT: decide_import_effect,
 }
 
-NO_DEVICE = ("Torch not compiled with CUDA enabled", "No HIP GPUs are available", "Cannot access accelerator device")
+NO_DEVICE = (
+    "Torch not compiled with CUDA enabled",
+    "Torch not compiled with XPU enabled",
+    "No HIP GPUs are available",
+    "Cannot access accelerator device",
+)
 """What torch itself says when device code is reached on a build without a device."""
 
 
@@ -76,6 +80,13 @@ _LIGHT = frozenset(
     }
 )
 """Surfaces that need one module of the subject and no configuration: asked even where there is none."""
+
+
+_DEAR = frozenset({Surface.WEIGHTS, Surface.EXPERTS, Surface.GUARD, Surface.IMPORT_EFFECT})
+"""Surfaces that are asked once: an answer costs much, or is about the process and not about a decision."""
+
+INITIALISED = "device initialised"
+"""The question of the evidence that says which call would have created a context on a real device."""
 
 
 def prepare(simulation: Simulation) -> None:
@@ -109,6 +120,7 @@ def observe(simulation: Simulation, cell: Cell) -> Observation:
     if simulation.lacking and cell.kernel.surface not in _LIGHT:
         return Observation(ended=Ended.INDETERMINATE, detail=simulation.lacking)
     decision, notes = _ask(simulation, cell, assumed=True)
+    again = _asked_again(simulation, cell, decision, notes)
     asked = [f"what a real {name} gives" for name, present in simulation.view.packages.items() if present]
     if asked and decision.ended is Ended.RAISED:  # perhaps the stand-in's doing, so never the subject's fault
         notes.unanswerable.extend(asked)
@@ -120,18 +132,14 @@ def observe(simulation: Simulation, cell: Cell) -> Observation:
         if more.unanswerable or _differs(decision, other):
             ways = f"If so: {_outcome(decision)}; if not: {_outcome(other)}"
             decision = _undecided(notes.unknown + more.unanswerable, ways, decision)
-    lookups = tuple(
-        Evidence(question=x.question, answer=x.answer, source=x.source) for x in dict.fromkeys(notes.lookups)
-    )
-    lookups += _table_rows(simulation, cell, decision)
     return Observation(
         ended=decision.ended,
         chosen=decision.chosen,
         symbol=decision.symbol,
         detail=decision.detail.replace(f"{simulation.view.tree}/", ""),
         candidates=decision.candidates,
-        evidence=decision.evidence + lookups,
-        findings=decision.findings + tuple(_private_import(cell, hit) for hit in dict.fromkeys(notes.private)),
+        evidence=decision.evidence + _evidence(notes) + _table_rows(simulation, cell, decision),
+        findings=decision.findings + again + tuple(_private_import(cell, hit) for hit in dict.fromkeys(notes.private)),
     )
 
 
@@ -140,15 +148,36 @@ def _ask(simulation: Simulation, cell: Cell, *, assumed: bool) -> tuple[Decision
         simulation.stand_in.assume(assumed)
     with switched(cell), simulation.journal.slice() as notes:
         try:
-            forget_gate_answers()
             missing = [need for need in cell.kernel.needs if find(*need.split(":")) is None]
-            decision = unsupported(missing[0]) if missing else _ADAPTERS[cell.kernel.surface](cell)
+            decision = unsupported(missing[0]) if missing else _decide(simulation, cell)
         except Exception as error:  # importing the surface itself failed, in whatever way
             decision = raised(error)
             if isinstance(error, ImportError) and (lacking := lacking_package(error)):
                 detail = f"cannot tell what vLLM does with {lacking}. Here: {decision.detail}"
                 decision = Decision(Ended.INDETERMINATE, symbol=decision.symbol, detail=detail)
     return decision, notes
+
+
+def _decide(simulation: Simulation, cell: Cell) -> Decision:
+    if cell.kernel.surface is Surface.IMPORT_EFFECT:  # what was done so far is the question
+        return decide_import_effect(cell, simulation.journal.deeds)
+    forget_gate_answers()
+    forget_platform_answers()
+    return _ADAPTERS[cell.kernel.surface](cell)
+
+
+def _asked_again(simulation: Simulation, cell: Cell, first: Decision, notes: Journal) -> tuple[Finding, ...]:
+    """The same question once more: nothing has changed, so another answer is a fault.
+
+    Not where the answer hangs on something unknown, nor where asking builds layers and weights, which is dear.
+    """
+    if cell.kernel.surface in _DEAR or notes.unknown or notes.unanswerable or first.ended is not Ended.ANSWERED:
+        return ()
+    second, more = _ask(simulation, cell, assumed=True)
+    if more.unknown or more.unanswerable or not _differs(first, second):
+        return ()
+    message = f"asked twice in one process, it answers {_outcome(first)} and then {_outcome(second)}"
+    return (Finding(rule="I10", symbol=first.symbol or cell.kernel.name, message=message),)
 
 
 def _differs(one: Decision, other: Decision) -> bool:
@@ -163,6 +192,18 @@ def _undecided(questions: list[str], ways: str, decision: Decision) -> Decision:
 
 def _outcome(decision: Decision) -> str:
     return decision.chosen or decision.detail
+
+
+def _evidence(notes: Journal) -> tuple[Evidence, ...]:
+    """What stand-ins were asked, and which calls would have initialised a real device; once each.
+
+    Not what a module did while it was imported: which cell imports it first is chance.
+    """
+    done = (deed for deed in dict.fromkeys(notes.deeds.initialised) if not deed.importing)
+    return (
+        *(Evidence(question=x.question, answer=x.answer, source=x.source) for x in dict.fromkeys(notes.lookups)),
+        *(Evidence(question=INITIALISED, answer=f"{deed.what} by {deed.by}") for deed in done),
+    )
 
 
 def _table_rows(simulation: Simulation, cell: Cell, decision: Decision) -> tuple[Evidence, ...]:
@@ -186,7 +227,7 @@ def _private_import(cell: Cell, hit: PrivateImport) -> Finding:
     symbol = hit.importer.rpartition(" in ")[2]
     where = hit.importer.rpartition(" in ")[0]
     return Finding(
-        rule="private_import",
+        rule="I4",
         symbol=symbol,
         message=f"imports {hit.module}, which is private to another platform, on {cell.target.platform} ({where})",
     )

@@ -11,6 +11,7 @@ import contextlib
 import io
 import os
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,11 +30,16 @@ COLLECTED = "collected"
 """The answer of a file's cell, as evidence for each test found."""
 
 _LACKING = re.compile(
-    r"not (installed|built|available|found)|could not import|no module named|requires? .*\b(GPU|device|op|package)s?\b"
-    r"|download|network|hub\b|memory|multi.?gpu|at least \d+ (gpu|device)s?",
+    r"not (installed|built|available|found)|unavailable|could not import|no module named|download|network|hub\b|memory"
+    r"|multi.?gpu|at least \d+ (gpu|device)s?",
     re.IGNORECASE,
 )
-"""Words of a skip that speak of something this machine or the declared build lacks, not of the target."""
+"""Words of a skip that speak of something this machine or the declared build lacks."""
+
+_TARGETS = re.compile(
+    r"cuda|rocm|xpu|\bcpu|hip\b|blackwell|hopper|ampere|rdna|cdna|navi|mi3\d\d|sm_?\d\d|gfx\d", re.IGNORECASE
+)
+"""Words of a skip that speak of a target."""
 
 _ABSENT_PACKAGE = re.compile(r"ModuleNotFoundError: No module named '((?!vllm\b|tests\b)[\w.]+)'")
 
@@ -82,6 +88,14 @@ def prepare(simulation: Simulation) -> None:
     """Nothing is imported ahead: the subject's conftest decides what is, and in which order."""
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     os.chdir(simulation.view.tree)
+
+    def on_event(event: str, words: tuple[object, ...]) -> None:
+        if event == "subprocess.Popen" and sys.executable in str(words):
+            simulation.journal.unanswerable.append(
+                "what a Python process does that the test starts: it is no simulation"
+            )
+
+    sys.addaudithook(on_event)
 
 
 def observe_all(simulation: Simulation, cells: Sequence[Cell], started: OnStart, answered: OnAnswer) -> None:
@@ -133,6 +147,9 @@ def _seen(
     every = list(reports)
     bad = next((report for report in every if report.failed), None)
     skipped = next((report for report in every if report.skipped), None)
+    if bad is None and skipped is None and every and notes.unanswerable:
+        detail = f"cannot tell {'; '.join(dict.fromkeys(notes.unanswerable))}. Here: passed"
+        return Observation(ended=Ended.INDETERMINATE, symbol=cell.kernel.name, detail=detail)
     if bad is not None:
         return _failed(cell, _words(bad), notes)
     if skipped is not None:
@@ -166,7 +183,8 @@ def _skipped(cell: Cell, report: Any, notes: Journal) -> Observation:
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     reason = reason.removeprefix("Skipped: ")
     package = next((name for name in OPTIONAL_PACKAGES if re.search(rf"\b{name}\b", reason)), None)
-    lacking = notes.unanswerable or package or _LACKING.search(reason)
+    elsewhere = _TARGETS.search(reason) and cell.target.gfx not in reason
+    lacking = notes.unanswerable or package or (_LACKING.search(reason) and not elsewhere)
     who = "the simulation cannot serve it" if lacking else "the test leaves this target out"
     ended = Ended.INDETERMINATE if lacking else Ended.UNSUPPORTED
     return Observation(ended=ended, symbol=cell.kernel.name, detail=f"skipped, {who}: {reason}")

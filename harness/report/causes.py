@@ -24,7 +24,7 @@ _ADVICE = re.compile(r"\s*\((pass [^()]+)\)")
 _PLATFORMS = frozenset(platform.value for platform in Platform)
 
 _TO_DO = {
-    Outcome.UNSUPPORTED: "nothing, this release has no such entry point",
+    Outcome.UNSUPPORTED: "nothing, unless the subject should have what the reason names",
     Outcome.INDETERMINATE: "ask an attached target, a simulation cannot know",
     Outcome.INFRA: "run it where the cell finds what it needs",
     Outcome.NOT_RUN: "take away what kept it from running and run it again",

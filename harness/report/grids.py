@@ -9,17 +9,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.model.cell import Surface
 from harness.model.record import Outcome, Record
 from harness.report.routes import FACTS
 from harness.report.text import natural
 from harness.report.where import Universe, by_platform, label_of, target_of, targets_listed
 
-TITLES = {
-    Surface.PLATFORM: "platform facts",
-    Surface.AITER_GATE: "AITER gates",
-    Surface.TUNED_GATE: "tuned-table gates",
-}
+_LONG = 72
+"""Characters of an answer that a grid shows; the record has it whole."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +42,11 @@ class Grid:
 def answers(records: Sequence[Record]) -> tuple[Answers, ...]:
     """One line a surface of ``FACTS`` that the run asked."""
     found = []
-    for surface in TITLES:
+    for surface in FACTS:
         outcomes = Counter(record.outcome for record in records if record.surface is surface)
         if outcomes:
             told = {outcome: outcomes[outcome] for outcome in Outcome if outcomes[outcome]}
-            found.append(Answers(TITLES[surface], outcomes.total(), told))
+            found.append(Answers(FACTS[surface], outcomes.total(), told))
     return tuple(found)
 
 
@@ -59,7 +55,7 @@ def grids(records: Sequence[Record]) -> tuple[Grid, ...]:
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         if record.surface in FACTS:
-            groups.setdefault((TITLES[record.surface], record.family), []).append(record)
+            groups.setdefault((FACTS[record.surface], record.family), []).append(record)
     return tuple(_grid(*key, groups[key]) for key in sorted(groups))
 
 
@@ -88,12 +84,17 @@ def _grid(title: str, family: str, records: Sequence[Record]) -> Grid:
 
 def _answer(records: Sequence[Record]) -> str:
     """The answers of one target to one question; told apart by environment where that is all that tells them apart."""
-    labels = Counter(map(label_of, records))
+    labels = Counter(map(_label, records))
     if len(labels) == 1:
         return next(iter(labels)) or "''"
     environments: dict[str, list[str]] = {}
     for label in labels:
-        environments[label] = sorted({r.environment for r in records if label_of(r) == label})
+        environments[label] = sorted({r.environment for r in records if _label(r) == label})
     if sum(map(len, environments.values())) == len({record.environment for record in records}):
         return "; ".join(f"{label} ({', '.join(names)})" for label, names in sorted(environments.items()))
     return ", ".join(f"{label} x{count}" for label, count in sorted(labels.items(), key=lambda item: (-item[1], item)))
+
+
+def _label(record: Record) -> str:
+    label = label_of(record)
+    return label if len(label) <= _LONG else label[: _LONG - 1] + "…"

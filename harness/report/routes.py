@@ -5,7 +5,7 @@ In: records. Out: blocks, each a set of targets that get the same kernels wherev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -19,8 +19,21 @@ from harness.report.where import Population, Universe, by_platform, label_of, mo
 
 K = TypeVar("K", bound=Hashable)
 
-FACTS = frozenset({Surface.PLATFORM, Surface.AITER_GATE, Surface.TUNED_GATE})
-"""Surfaces that answer questions about a target; on every other a kernel or a path is chosen."""
+FACTS: Mapping[Surface, str] = {
+    Surface.PLATFORM: "platform facts",
+    Surface.AITER_GATE: "AITER gates",
+    Surface.TUNED_GATE: "tuned-table gates",
+    Surface.SWITCH: "environment switches",
+    Surface.EXPERTS: "expert classes",
+    Surface.ATTENTION_BACKEND: "attention backends",
+    Surface.IR_OP: "IR operators",
+    Surface.QUANTIZATION: "quantization methods",
+    Surface.DTYPE: "dtype maps",
+    Surface.DEFAULTS: "engine defaults",
+    Surface.WEIGHTS: "weights",
+    Surface.IMPORT_EFFECT: "effects of importing",
+}
+"""Surfaces that answer questions about a target, with their titles; on every other a kernel or a path is chosen."""
 
 
 @dataclass(frozen=True)

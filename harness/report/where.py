@@ -22,6 +22,9 @@ _UNCHOSEN = {
     Outcome.INDETERMINATE: "indeterminate",
 }
 
+_REFUSED = {Surface.LINEAR: "no kernel", Surface.MOE: "no backend", Surface.ATTENTION: "no backend"}
+"""What a refusal leaves, where the answer would be a choice."""
+
 
 def target_of(record: Record) -> str:
     """Full name of the record's target: ``gfx942/MI300X``, or ``cpu``."""
@@ -37,7 +40,9 @@ def label_of(record: Record) -> str:
     """The chosen kernel, or why there is none, in one or two words."""
     if record.chosen is not None:
         return record.chosen
-    return _UNCHOSEN.get(record.outcome, "no kernel" if record.surface is Surface.LINEAR else "no answer")
+    if record.surface is Surface.UPSTREAM and record.outcome is Outcome.UNSUPPORTED:
+        return "left out"
+    return _UNCHOSEN.get(record.outcome, _REFUSED.get(record.surface, "no answer"))
 
 
 def by_platform(record: Record) -> tuple[object, ...]:

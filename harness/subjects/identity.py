@@ -32,8 +32,8 @@ class Part(NamedTuple):
 
 _TREE = (
     Part("vllm", (".py", ".json", ".csv", ".yaml", ".yml", ".toml", ".txt")),
-    # Every header, not only those beside a torch_bindings.cpp: it includes some from other folders.
-    Part("csrc", ("torch_bindings.cpp", ".h")),
+    # Any of these may register an operator, and what registers includes headers from other folders.
+    Part("csrc", (".cpp", ".cu", ".h")),
     Part("requirements", (".txt",), deep=False),
 )
 

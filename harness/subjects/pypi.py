@@ -1,4 +1,4 @@
-"""vLLM's source distribution of one version, from a package index into the cache.
+"""vLLM's source distribution of one version, or its wheel where it has none, from a package index into the cache.
 
 In: a version. Out: the unpacked tree. Must not run anything of it, and must not touch the network when it is cached.
 """
@@ -30,8 +30,12 @@ from harness.model.errors import SubjectError, UsageError, located
 from harness.subjects.archive import extract
 from harness.subjects.progress import Progress
 from harness.subjects.store import once
+from harness.subjects.wheel import extract_wheel
 
 PROJECT = "vllm"
+SDIST, WHEEL = "sdist", "wheel"
+_SERVED = {SDIST: (".tar.gz",), WHEEL: (".whl",)}
+"""Kinds of distribution that are served, as pypi-simple names them, with the ending of the file."""
 TRIES = 4
 BACKOFF_S = 0.5
 """Wait before the second try; doubled for each further one."""
@@ -69,6 +73,9 @@ def sdist_tree(
             package = _find(client, version)
             archive = scratch / package.filename
             _download(client, package, archive, progress, backoff_s)
+        if package.package_type == WHEEL:
+            extract_wheel(archive, scratch / "tree", progress)
+            return scratch / "tree"
         extract(archive, scratch / "tree", progress)
         return _only_folder(scratch / "tree", package.filename)
 
@@ -108,17 +115,18 @@ def _find(client: PyPISimple, version: Version) -> DistributionPackage:
     except (requests.RequestException, NoSuchProjectError, UnsupportedRepoVersionError, ValueError) as error:
         what, hint = f"no index page from {index}", "Check the network, or pip's index-url, or use path:DIR."
         raise SubjectError(located(where, what, got=_public(str(error)), hint=hint)) from error
-    sdists: dict[Version, DistributionPackage] = {}
-    for package in packages:
-        if package.package_type == "sdist" and package.filename.endswith(".tar.gz") and _is_version(package.version):
-            sdists[Version(str(package.version))] = package
-    if version not in sdists:
-        what = f"{index} has no source distribution of this version"
-        raise SubjectError(located(where, what, got=str(version), hint=_neighbours(version, sorted(sdists))))
-    if "sha256" not in sdists[version].digests:
-        what = f"{index} gives no sha256 of {sdists[version].filename}"
+    found: dict[Version, DistributionPackage] = {}
+    # The last one stays: a source distribution, for it has csrc. Of wheels any will do, the Python in them is the same.
+    for package in sorted(packages, key=lambda one: (one.package_type == SDIST, one.filename)):
+        if package.filename.endswith(_SERVED.get(package.package_type or "", ())) and _is_version(package.version):
+            found[Version(str(package.version))] = package
+    if version not in found:
+        what = f"{index} has no source distribution or wheel of this version"
+        raise SubjectError(located(where, what, got=str(version), hint=_neighbours(version, sorted(found))))
+    if "sha256" not in found[version].digests:
+        what = f"{index} gives no sha256 of {found[version].filename}"
         raise SubjectError(located(where, what, hint="Use another index."))
-    return sdists[version]
+    return found[version]
 
 
 def _neighbours(version: Version, known: list[Version]) -> str:

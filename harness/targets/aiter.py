@@ -19,7 +19,7 @@ from typing import Any
 from harness.model.target import Target
 from harness.targets import tables
 from harness.targets.journal import Journal, Lookup
-from harness.targets.packages import StandInFinder
+from harness.targets.packages import DeviceFunction, StandInFinder
 
 HINT = "pass --aiter tables:DIR with AITER's tuned tables, or --aiter path:DIR"
 
@@ -44,7 +44,7 @@ class AiterStandIn:
     def install(self) -> None:
         """Make ``import aiter`` find the stand-in."""
         filled: Mapping[str, Mapping[str, object]] = {
-            "aiter": _enums(),
+            "aiter": {**_enums(), "dtypes": _Dtypes(self._target, self._journal)},
             "aiter.jit.utils.chip_info": self._chip(),
             "aiter.ops.gemm_op_a8w8": {
                 **self._chip(),
@@ -52,6 +52,7 @@ class AiterStandIn:
                 "get_GEMM_config_with_quant_type": self._gemm_config_with_quant_type,
             },
             "aiter.ops.gemm_op_a4w4": {**self._chip(), "get_GEMM_config": self._fp4_gemm_config},
+            "aiter.ops.shuffle": {"shuffle_weight": self._shuffle_weight},
             "aiter.ops.triton.utils.gemm_config_utils": {"get_gemm_config": self._triton_gemm_config},
         }
         self._finder = _FilledFinder(self, filled, self._journal)
@@ -70,6 +71,20 @@ class AiterStandIn:
             "get_gfx_runtime": lambda: target.gfx,
             "get_cu_num": lambda: target.cu_count,
         }
+
+    def _shuffle_weight(self, x: Any, layout: tuple[int, int] = (16, 16), **options: Any) -> Any:
+        """Weights [..., N, K] in AITER's blocks, tagged as AITER tags them: it only moves elements, on any device.
+
+        A block is ``layout[0]`` rows by twice ``layout[1]`` columns, and runs of 16 bytes stay together. Source:
+        ``shuffle_weight`` of aiter/ops/shuffle.py, https://github.com/ROCm/aiter. Its interleaved forms are not here.
+        """
+        if any(options.values()):
+            raise self._journal.limit(f"aiter.ops.shuffle.shuffle_weight({', '.join(sorted(options))})")
+        rows, run = layout[0], 16 // x.element_size()
+        blocks = x.unflatten(-2, (-1, rows)).unflatten(-1, (-1, 2 * layout[1] // run, run))
+        moved = blocks.movedim(-4, -2).contiguous().view(x.shape)
+        moved.is_shuffled = True
+        return moved
 
     def _configs(self) -> object:
         """AITER's configuration object: attribute -> path of a tuned table."""
@@ -201,6 +216,37 @@ def merged_table(directory: Path, base: str, scratch: Path) -> Path:
         writer.writeheader()
         writer.writerows(row.columns for row in rows)
     return path
+
+
+_FP8 = {"gfx942": "float8_e4m3fnuz", "gfx950": "float8_e4m3fn"}
+"""``aiter.dtypes.fp8`` where every AITER says the same. Elsewhere it hangs on AITER: early versions raise KeyError and
+later ones fall back to uint8. Source: ``defaultDtypes`` of ``aiter/utility/dtypes.py``."""
+
+
+_PLAIN = {
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp32": "float32",
+    "i32": "int32",
+    "i16": "int16",
+    "i8": "int8",
+}
+"""Attributes of ``aiter.dtypes`` that are other names of torch's, in every AITER and on every target."""
+
+
+class _Dtypes(DeviceFunction):
+    """``aiter.dtypes``, of which ``fp8`` and the plain ones can be said."""
+
+    def __init__(self, target: Target, journal: Journal) -> None:
+        super().__init__("aiter.dtypes", journal)
+        self._known = _PLAIN | ({"fp8": _FP8[target.gfx]} if target.gfx in _FP8 else {})
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("_") or name not in self._known:
+            return super().__getattr__(name)
+        import torch
+
+        return getattr(torch, self._known[name])
 
 
 def _enums() -> Mapping[str, object]:

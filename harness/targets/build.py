@@ -1,20 +1,24 @@
 """The declared build: the custom operators that a full build of the subject for a target registers.
 
-In: the subject's own ``csrc/**/*bindings.cpp``. Out: operator schemas by namespace, and their registration with torch.
-A declared operator exists for whoever asks; a call of one is noted in the journal and is an error that names it.
-A tree without ``csrc`` (an installed wheel) declares nothing, and a question for an operator is noted as unknown.
+In: the subject's own ``csrc``, every file of it that registers operators; for a tree without one (an installed wheel)
+the checked-in table of a release. Out: operator schemas by namespace, and their registration with torch. A declared
+operator exists for whoever asks. A call with meta tensors gives tensors of the right shapes where there is a rule for
+it (``fakes``, or vLLM's own fake implementation); any other call is noted in the journal and is an error that names it.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.model.target import Platform, Target
+from harness.targets import fakes
 from harness.targets.journal import Journal
+from harness.targets.operators import COMPILED, Declared, definitions, read_table
+from harness.targets.preprocessor import preprocess
+from harness.targets.queries import NAMESPACES
 
 NATIVE_MODULES: Mapping[Platform, tuple[str, ...]] = {
     Platform.ROCM: ("_C", "_C_stable_libtorch", "_rocm_C", "_moe_C", "_moe_C_stable_libtorch"),
@@ -35,26 +39,28 @@ NATIVE_MODULES: Mapping[Platform, tuple[str, ...]] = {
 _NAMESPACE_OF_FOLDER = {"rocm": "_rocm_C", "quickreduce": "_C", "moe": "_moe_C", "cpu": "_C"}
 """Namespace of ``TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ...)`` by innermost folder (vLLM's CMakeLists.txt)."""
 
-_BUILT_FOR: Mapping[str, tuple[str, ...]] = {"octave_torch_bindings.cpp": ("gfx942", "gfx1100")}
-"""Files that only the builds for some gfx targets have. Source: VLLM_OCTAVE_KV of vLLM 0.33.0's CMakeLists.txt."""
+_BUILT_FOR: Mapping[str, tuple[str, ...]] = {
+    "octave_torch_bindings.cpp": ("gfx942", "gfx1100"),  # VLLM_OCTAVE_KV
+    "flashkda_registration.cpp": ("cuda",),  # cmake/external_projects/flashkda.cmake
+}
+"""Files that only the builds for some platforms or gfx targets have. Source: CMakeLists.txt of vLLM 0.28 to 0.33."""
 
-_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(ifdef|ifndef|if|elif|else|endif)\b[ \t]*(.*?)[ \t]*(?://.*)?$")
-_LIBRARY = re.compile(
-    r"\b(?:STABLE_)?TORCH_LIBRARY(?:_FRAGMENT|_EXPAND)?\s*\(\s*"
-    r"(?:(\w+)|CONCAT\(\s*TORCH_EXTENSION_NAME\s*,\s*(\w+)\s*\))\s*,\s*(\w+)\s*\)"
-)
-_DEFINITION = re.compile(r'\b(\w+)\s*\.\s*def\s*\(\s*((?:"(?:[^"\\]|\\.)*"\s*)+)')
-_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_KERNEL_FILES = ("cuda",)
+"""Who builds a ``.cu`` file that registers an operator itself (NVFP4, DCP): none of vLLM 0.20 to 0.33 is ROCm's."""
 
 
 @dataclass(frozen=True)
 class DeclaredBuild:
     """Operators of a build."""
 
-    known: bool
-    """False for a tree without csrc: then nothing can be said of any operator."""
-    schemas: tuple[tuple[str, str], ...] = ()
-    """(namespace, schema), the schema as torch parses it or a bare name."""
+    schemas: tuple[Declared, ...] = ()
+    release: str = ""
+    """The release whose table the operators come from; empty where they are the subject's own."""
+
+    @property
+    def source(self) -> str:
+        """Where the operators come from, in words; empty where they are the subject's own."""
+        return f"operators.tsv: csrc of vLLM {self.release}; the subject has none" if self.release else ""
 
 
 def macros_of(target: Target) -> dict[str, bool]:
@@ -66,8 +72,10 @@ def macros_of(target: Target) -> dict[str, bool]:
     return {
         "USE_ROCM": rocm,
         "USE_CUDA": target.platform is Platform.CUDA,
-        "VLLM_ROCM_GFX1100": rocm and target.gfx.startswith("gfx11"),
+        "VLLM_ROCM_GFX1100": target.gfx == "gfx1100",
         "VLLM_SKIP_SKINNY_GEMMS": target.gfx == "gfx1250",
+        "VLLM_ENABLE_FUSED_KDA_DECODE": target.platform is Platform.CUDA or target.gfx in ("gfx942", "gfx950"),
+        "VLLM_ENABLE_FUSED_KDA_CHUNK": target.gfx == "gfx950",
         "__AVX512F__": target.platform is Platform.CPU,
         "__AVX512BF16__": target.platform is Platform.CPU,
         "__AVX512VNNI__": target.platform is Platform.CPU,
@@ -76,83 +84,37 @@ def macros_of(target: Target) -> dict[str, bool]:
 
 
 def declared_build(tree: Path, target: Target) -> DeclaredBuild:
-    """Read the operators of ``target``'s build out of the subject's ``csrc``."""
-    if target.platform in (Platform.XPU, Platform.NONE):
-        return DeclaredBuild(known=True)  # no compiled module of vLLM's own: XPU kernels are a package
-    files = sorted((tree / "csrc").rglob("*bindings.cpp"))
-    if not files:
-        return DeclaredBuild(known=False)
-    cpu = target.platform is Platform.CPU
+    """Read the operators of ``target``'s build out of the subject's ``csrc``, or of the table where it has none."""
+    if target.platform not in COMPILED:
+        return DeclaredBuild()
+    if not (tree / "csrc").is_dir():
+        table = read_table()
+        return DeclaredBuild(table.of(target), table.release)
     found: dict[tuple[str, str], str] = {}
-    for path in files:
+    for path, text in _registering(tree / "csrc"):
         folders = path.relative_to(tree / "csrc").parts[:-1]
-        if ("cpu" in folders) != cpu or ("rocm" in folders and target.platform is not Platform.ROCM):
-            continue
-        if target.gfx not in _BUILT_FOR.get(path.name, (target.gfx,)):
+        if not _is_built(path.name, folders, target):
             continue
         default = next((_NAMESPACE_OF_FOLDER[name] for name in reversed(folders) if name in _NAMESPACE_OF_FOLDER), "_C")
-        text = path.read_text(encoding="utf-8", errors="replace")
-        for namespace, schema in definitions(_preprocess(text, macros_of(target)), default):
+        for namespace, schema in definitions(preprocess(text, macros_of(target)), default):
             found.setdefault((namespace, schema.partition("(")[0]), schema)
-    return DeclaredBuild(True, tuple((namespace, schema) for (namespace, _), schema in sorted(found.items())))
+    return DeclaredBuild(tuple((namespace, schema) for (namespace, _), schema in sorted(found.items())))
 
 
-def definitions(text: str, default: str) -> list[tuple[str, str]]:
-    """(namespace, schema) of every ``.def("...")`` in preprocessed C++ text."""
-    libraries = [
-        (found.start(), default + (suffix or "") if name in (None, "TORCH_EXTENSION_NAME") else name, variable)
-        for found in _LIBRARY.finditer(text)
-        for name, suffix, variable in [found.groups()]
-    ]
-    out = []
-    for match in _DEFINITION.finditer(text):
-        inside = [(name, variable) for start, name, variable in libraries if start < match.start()]
-        if not inside or inside[-1][1] != match.group(1):
-            continue
-        schema = " ".join("".join(_STRING.findall(match.group(2))).split())
-        out.append((inside[-1][0], schema))
-    return out
+def _registering(folder: Path) -> list[tuple[Path, str]]:
+    """The files that register operators, with their text."""
+    paths = sorted(path for path in folder.rglob("*") if path.suffix in (".cpp", ".cu") and path.is_file())
+    bodies = ((path, path.read_bytes()) for path in paths)
+    return [(path, body.decode("utf-8", "replace")) for path, body in bodies if b"TORCH_LIBRARY" in body]
 
 
-def _preprocess(text: str, macros: Mapping[str, bool]) -> str:
-    """Keep the lines that a compiler would keep. Only conditionals are evaluated."""
-    kept: list[str] = []
-    stack: list[tuple[bool, bool]] = []  # (this branch is on, some branch was on already)
-    for line in re.sub(r"\\\n", " ", text).split("\n"):
-        match = _DIRECTIVE.match(line)
-        if match is None:
-            if all(on for on, _ in stack):
-                kept.append(line)
-            continue
-        word, condition = match.groups()
-        if word == "endif":
-            if stack:
-                stack.pop()
-        elif word in ("else", "elif"):
-            _, done = stack.pop() if stack else (False, True)
-            on = not done and (word == "else" or _holds(condition, macros))
-            stack.append((on, done or on))
-        else:
-            expression = {"ifdef": f"defined({condition})", "ifndef": f"!defined({condition})"}.get(word, condition)
-            on = _holds(expression, macros)
-            stack.append((on, on))
-    return "\n".join(kept)
-
-
-def _holds(expression: str, macros: Mapping[str, bool]) -> bool:
-    """Value of a conditional made of macros, ``defined``, ``!``, ``&&`` and ``||``; other words count as false."""
-
-    def value(match: re.Match[str]) -> str:
-        name = match.group(1) or match.group(2)
-        enabled = name.startswith(("ENABLE_", "VLLM_ENABLE_")) and not macros["USE_ROCM"]
-        return str(macros.get(name, enabled))
-
-    expression = re.sub(r"//.*|/\*.*?\*/", "", expression)
-    words = re.sub(r"defined\s*\(?\s*(\w+)\s*\)?|\b([A-Za-z_]\w*)\b", value, expression)
-    words = words.replace("&&", " and ").replace("||", " or ").replace("!", " not ")
-    if not re.fullmatch(r"(?:\s|True|False|and|or|not|[()])*", words):
-        return False  # arithmetic on toolkit versions: no operator that routing asks for hangs on one
-    return bool(eval(words)) if words.strip() else False
+def _is_built(name: str, folders: tuple[str, ...], target: Target) -> bool:
+    """Whether the build for ``target`` compiles the file."""
+    rocm_only, cpu = "rocm" in folders, target.platform is Platform.CPU
+    if ("cpu" in folders) != cpu or (rocm_only and target.platform is not Platform.ROCM):
+        return False
+    words = _BUILT_FOR.get(name, _KERNEL_FILES if name.endswith(".cu") and not rocm_only else ())
+    return not words or target.gfx in words or target.platform.value in words
 
 
 def register(build: DeclaredBuild, queries: Mapping[str, Callable[..., Any]], journal: Journal) -> list[object]:
@@ -160,8 +122,8 @@ def register(build: DeclaredBuild, queries: Mapping[str, Callable[..., Any]], jo
 
     Args:
         build: what to declare.
-        queries: operators of namespace ``_C`` that are pure functions of the device, by name: these can be called.
-        journal: where calls of the others, and questions about an unknown build, are noted.
+        queries: operators that are pure functions of the device or the build, by name: these can be called.
+        journal: where calls of the others are noted.
 
     Returns:
         The libraries; the operators live as long as they are kept.
@@ -172,48 +134,34 @@ def register(build: DeclaredBuild, queries: Mapping[str, Callable[..., Any]], jo
     for namespace, schema in build.schemas:
         library = libraries.setdefault(namespace, torch.library.Library(namespace, "FRAGMENT"))
         name = schema.partition("(")[0]
-        _define(library, schema, name)
-        function = queries.get(name) if namespace == "_C" else None
+        function = queries.get(name) if namespace in NAMESPACES else None
+        _define(library, schema, name, "int" if function is not None else "()")
         if function is not None:
             library.impl(name, function, "CompositeImplicitAutograd")
             continue
-        key = "CPU" if "Tensor" in schema else "CompositeExplicitAutograd"  # without a tensor nothing picks a backend
-        library.impl(name, _uncallable(f"operator {namespace}::{name}", journal), key)
-    if not build.known:
-        _watch_unknown_operators(("_C", "_moe_C", "_rocm_C", "_C_cache_ops", "_C_custom_ar"), journal)
+        # Every backend, with one key that leaves the key Meta free for the fake implementation that vLLM may register.
+        library.impl(name, _uncallable(namespace, schema, journal), "CompositeExplicitAutograd")
     return list(libraries.values())
 
 
-def _define(library: Any, schema: str, name: str) -> None:
+def _define(library: Any, schema: str, name: str, gives: str = "()") -> None:
+    """Define an operator; ``gives`` is the result of one whose schema the subject leaves to the compiler."""
     try:
-        library.define(schema if "(" in schema else f"{name}() -> ()")
+        library.define(schema if "(" in schema else f"{name}() -> {gives}")
     except RuntimeError:
         # This torch cannot parse the schema. The name must exist all the same: routing asks for no more.
         library.define(f"{name}() -> ()")
 
 
-def _uncallable(what: str, journal: Journal) -> Callable[..., Any]:
-    def call(*_args: object, **_kwargs: object) -> object:
-        raise journal.limit(what)
+def _uncallable(namespace: str, schema: str, journal: Journal) -> Callable[..., Any]:
+    """What runs on a call: the rule for meta tensors, or else the error."""
+    name = f"{namespace}::{schema.partition('(')[0]}"
+    rule = fakes.rule_of(namespace, schema)
+
+    def call(*args: object, **kwargs: object) -> object:
+        meta = fakes.are_meta(args, kwargs)
+        if rule is not None and (meta or name in fakes.RELEASING):
+            return rule(*args, **kwargs)
+        raise journal.limit(f"operator {name}", "there is no rule for its shapes" if meta else "")
 
     return call
-
-
-def _watch_unknown_operators(namespaces: Sequence[str], journal: Journal) -> None:
-    """Note every question for an operator of a build that nothing is known of."""
-    import torch._ops
-
-    kind: Any = torch._ops._OpNamespace
-    real = kind.__getattr__
-
-    def __getattr__(self: Any, name: str) -> object:
-        try:
-            return real(self, name)
-        except AttributeError:
-            if self.name in namespaces and not name.startswith("__"):
-                journal.unanswerable.append(
-                    f"whether the build has operator {self.name}::{name} (the subject has no csrc)"
-                )
-            raise
-
-    kind.__getattr__ = __getattr__

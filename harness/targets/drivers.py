@@ -11,6 +11,7 @@ import importlib.util
 import platform
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -44,12 +45,19 @@ class Lasting:
         dic[name] = value
 
 
-def install_drivers(target: Target, patch: Patch) -> None:
-    """Make every driver query answer as ``target`` does."""
+Note = Callable[[str], None]
+"""Told of each call that would create a context on a real device."""
+
+
+def install_drivers(target: Target, patch: Patch, initialises: Note = lambda _call: None) -> None:
+    """Make every driver query answer as ``target`` does; ``initialises`` is told what a real device would not stand."""
     _torch_versions(target, patch)
+    if target.platform in (Platform.ROCM, Platform.CUDA):
+        _torch_cuda(target, patch, initialises)
+        _triton_driver(target, patch, initialises)
     installers = {
-        Platform.ROCM: (_amdsmi, _torch_cuda, _triton_driver),
-        Platform.CUDA: (_torch_cuda, _triton_driver),
+        Platform.ROCM: (_amdsmi,),
+        Platform.CUDA: (),
         Platform.XPU: (_torch_xpu,),
         Platform.CPU: (_torch_cpu,),
         Platform.NONE: (),
@@ -115,7 +123,12 @@ def _amdsmi(target: Target, patch: Patch) -> None:
     )
 
 
-def _torch_cuda(target: Target, patch: Patch) -> None:
+def _torch_cuda(target: Target, patch: Patch, initialises: Note) -> None:
+    """The queries that vLLM asks of torch.cuda.
+
+    A real torch creates a context for all but ``is_available`` and ``device_count``, which ask the driver's library.
+    Source: the calls of ``_lazy_init`` in ``torch/cuda/__init__.py`` of torch 2.9.
+    """
     import torch
 
     assert target.capability is not None
@@ -130,16 +143,28 @@ def _torch_cuda(target: Target, patch: Patch) -> None:
         shared_memory_per_block_optin=target.lds_bytes,
     )
     answers: dict[str, Any] = {
-        "get_device_properties": lambda *_: properties,
-        "get_device_capability": lambda *_: target.capability,
-        "get_device_name": lambda *_: target.market_name,
-        "is_available": lambda: True,
-        "device_count": lambda: 1,
-        "current_device": lambda: 0,
-        "current_stream": lambda *_: types.SimpleNamespace(cuda_stream=0),
+        "get_device_properties": properties,
+        "get_device_capability": target.capability,
+        "get_device_name": target.market_name,
+        "current_device": 0,
+        "current_stream": types.SimpleNamespace(cuda_stream=0),
     }
     for name, answer in answers.items():
-        patch.setattr(torch.cuda, name, answer)
+        patch.setattr(torch.cuda, name, _initialising(f"torch.cuda.{name}", lambda *_, a=answer: a, initialises))
+    lazily = torch.cuda._lazy_init  # every other function of torch.cuda that needs a context comes by here
+    patch.setattr(torch.cuda, "_lazy_init", _initialising("torch.cuda._lazy_init", lazily, initialises))
+    patch.setattr(torch.cuda, "is_available", lambda: True)
+    patch.setattr(torch.cuda, "device_count", lambda: 1)
+    for name in ("empty_cache", "empty_host_cache"):  # torch's own answer while the allocator is not initialised
+        patch.setattr(torch.accelerator, name, lambda: None, raising=False)
+
+
+def _initialising(name: str, call: Callable[..., Any], initialises: Note) -> Callable[..., Any]:
+    def noted(*arguments: Any, **options: Any) -> Any:
+        initialises(name)
+        return call(*arguments, **options)
+
+    return noted
 
 
 def _torch_xpu(target: Target, patch: Patch) -> None:
@@ -173,8 +198,11 @@ def _torch_cpu(target: Target, patch: Patch) -> None:
     patch.setattr(platform, "machine", lambda: "x86_64")
 
 
-def _triton_driver(target: Target, patch: Patch) -> None:
-    """An active Triton driver that knows its target and can launch nothing."""
+def _triton_driver(target: Target, patch: Patch, initialises: Note) -> None:
+    """An active Triton driver that knows its target and can launch nothing.
+
+    A real one asks ``torch.cuda.current_device`` for every answer. Source: ``GPUDriver`` of triton/backends/driver.py.
+    """
     try:
         import triton
         from triton.backends.compiler import GPUTarget
@@ -194,9 +222,11 @@ def _triton_driver(target: Target, patch: Patch) -> None:
         utils = types.SimpleNamespace(get_device_properties=lambda _device: dict(limits))
 
         def get_current_target(self) -> object:
+            initialises("triton.runtime.driver.active.get_current_target")
             return GPUTarget(backend, arch, target.wavefront)
 
         def get_current_device(self) -> int:
+            initialises("triton.runtime.driver.active.get_current_device")
             return 0
 
         def get_current_stream(self, _device: int = 0) -> int:

@@ -113,7 +113,7 @@ class _Active(packages.VllmMetadata):
     """Answers for vLLM's metadata, and marks on ``sys.meta_path`` which target is simulated."""
 
     def __init__(self, target: Target, version: str) -> None:
-        super().__init__(version.partition("+")[0])  # a local part "cpu" would choose vLLM's platform by itself
+        super().__init__(packages.built_version(version, target.platform))
         self.target = target
 
 

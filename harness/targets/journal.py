@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
+
+from harness.model.deed import Deeds
 
 
 class SimulationLimit(RuntimeError):
@@ -43,6 +46,8 @@ class Journal:
     """Questions that no assumption answers, device code that was called among them."""
     private: list[PrivateImport] = field(default_factory=list)
     lookups: list[Lookup] = field(default_factory=list)
+    deeds: Deeds = field(default_factory=Deeds)
+    """What the subject did to its process."""
 
     def limit(self, what: str, advice: str = "") -> SimulationLimit:
         """Note that ``what`` was called, with what a person can do about it, and give back the exception to raise."""
@@ -53,9 +58,12 @@ class Journal:
     def slice(self) -> Iterator[Journal]:
         """A journal that, when the block ends, holds only what was noted inside it."""
         part = Journal()
-        marks = {name: len(getattr(self, name)) for name in vars(self)}
+        marks = [len(notes) for notes in self._lists()]
         try:
             yield part
         finally:
-            for name, mark in marks.items():
-                getattr(part, name).extend(getattr(self, name)[mark:])
+            for mine, theirs, mark in zip(self._lists(), part._lists(), marks, strict=True):
+                theirs.extend(mine[mark:])
+
+    def _lists(self) -> list[list[Any]]:
+        return [self.unknown, self.unanswerable, self.private, self.lookups, *vars(self.deeds).values()]

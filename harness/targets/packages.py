@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import inspect
 import os
 import sys
 import types
@@ -47,7 +48,9 @@ OPTIONAL_PACKAGES: Mapping[str, OptionalPackage] = {
     "deep_ep": _NONE,
     "fbgemm_gpu": _NONE,
     "b12x": _NONE,
-    "triton_kernels": _NONE,
+    "triton_kernels": OptionalPackage(
+        _ROCM.present_on | _CUDA.present_on, "vLLM CMakeLists.txt: builds for CUDA and HIP bring it as vllm.third_party"
+    ),
     "torchao": _NONE,
     "zentorch": _NONE,
     "mori": _NONE,
@@ -133,6 +136,13 @@ class DeviceFunction:
             raise AttributeError(name)
         raise self._limit(f"{self.__qualname__}.{name}")
 
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """Which parameters the real one takes hangs on its version: noted, and answered with none by name."""
+        self._journal.unknown.append(f"which parameters {self.__qualname__} takes")
+        names = (("args", inspect.Parameter.VAR_POSITIONAL), ("kwargs", inspect.Parameter.VAR_KEYWORD))
+        return inspect.Signature([inspect.Parameter(name, kind) for name, kind in names])
+
     def __or__(self, _other: object) -> DeviceFunction:
         """A type of the package in an annotation: ``X | None``."""
         return self
@@ -202,8 +212,16 @@ class AbsentFinder:
         return f"{frame.f_code.co_filename.removeprefix(self._tree)}:{frame.f_lineno} in {frame.f_code.co_name}"
 
 
+def built_version(version: str, platform: Platform) -> str:
+    """The version that the metadata of a build of vLLM for ``platform`` states: that of a CPU build ends in ``+cpu``.
+
+    vLLM looks for the word to tell a CPU build. Source: ``get_vllm_version`` of vLLM's setup.py.
+    """
+    return version.partition("+")[0] + ("+cpu" if platform is Platform.CPU else "")
+
+
 class VllmMetadata(DistributionFinder):
-    """Answers ``importlib.metadata.version("vllm")`` for a tree that carries no metadata of its own."""
+    """Answers ``importlib.metadata.version("vllm")``: a tree has no metadata, or that of a source distribution."""
 
     def __init__(self, version: str) -> None:
         self._version = version

@@ -17,6 +17,7 @@ from harness.model.target import Platform, Target
 from harness.targets import build, drivers, packages
 from harness.targets.aiter import AiterStandIn
 from harness.targets.aiter_tree import install_aiter_tree
+from harness.targets.effects import Watcher
 from harness.targets.journal import Journal
 from harness.targets.queries import queries_of
 
@@ -45,6 +46,10 @@ class Simulation:
     stand_in: AiterStandIn | None
     keep: list[object]
     """Objects that must live as long as the process (torch libraries)."""
+    lacking: str = ""
+    """Why vLLM has no configuration in this process, in words; empty where it has one, or needs none."""
+    operators_from: str = ""
+    """Where the operators of the build come from, in words; empty where they are the subject's own."""
 
     @property
     def tables(self) -> Path | None:
@@ -106,15 +111,18 @@ def install(target: Target, view: View, scratch: Path) -> Simulation:
     os.environ.update(environment)
     journal, patch = Journal(), drivers.Lasting()
     sys.path.insert(0, str(view.tree))
-    drivers.install_drivers(target, patch)
+    watcher = Watcher(view.tree, journal)
+    drivers.install_drivers(target, patch, watcher.initialises)
     stand_in = _install_aiter(target, view, journal, scratch)
     _install_packages(target, view, journal)
-    keep = build.register(build.declared_build(view.tree, target), queries_of(target), journal)
+    declared = build.declared_build(view.tree, target)
+    keep = build.register(declared, queries_of(target), journal)
     for name in build.NATIVE_MODULES[target.platform]:
         drivers.stand_in_module(f"vllm.{name}", patch)
     if target.platform is Platform.CUDA:
         sys.meta_path.insert(0, drivers.NvmlFinder(target, view.tree))
-    return Simulation(target, view, journal, stand_in, keep)
+    watcher.install(patch)
+    return Simulation(target, view, journal, stand_in, keep, operators_from=declared.source)
 
 
 def _install_aiter(target: Target, view: View, journal: Journal, scratch: Path) -> AiterStandIn | None:
@@ -139,4 +147,4 @@ def _install_packages(target: Target, view: View, journal: Journal) -> None:
     if target.platform is not Platform.ROCM or view.aiter == "none":
         absent.append("aiter")
     packages.AbsentFinder(absent, private, view.tree, journal).install()
-    sys.meta_path.append(packages.VllmMetadata(view.version))
+    sys.meta_path.insert(0, packages.VllmMetadata(packages.built_version(view.version, target.platform)))

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import pytest
 
-from harness.adapters.platform import decide_fact
+from harness.adapters.platform import decide_fact, forget_platform_answers
 from harness.model.cell import Cell, Surface
 from harness.model.record import Ended, Record
 
@@ -111,3 +112,29 @@ def test_the_predicates_of_the_default_release_agree_with_the_name(gfx942: dict[
         "False",
         "3",
     )
+
+
+def test_every_cache_of_the_platform_modules_is_cleared(
+    stand_modules: Callable[[Mapping[str, Mapping[str, object]]], None],
+) -> None:
+    asked: list[str] = []
+
+    @functools.cache
+    def on_gfx9() -> bool:
+        asked.append("module")
+        return True
+
+    class Rocm:
+        @classmethod
+        @functools.lru_cache
+        def get_device_capability(cls) -> int:
+            asked.append("class")
+            return 9
+
+    Rocm.__module__ = "vllm.platforms.rocm"
+    stand_modules({"vllm.platforms.rocm": {"on_gfx9": on_gfx9, "Rocm": Rocm}})
+    for _ in range(2):
+        forget_platform_answers()
+        on_gfx9()
+        Rocm.get_device_capability()
+    assert asked == ["module", "class"] * 2

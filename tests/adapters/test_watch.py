@@ -64,6 +64,21 @@ def test_other_functions_are_not_watched() -> None:
     assert watch.returns == []
 
 
+def test_any_function_of_a_name_is_watched_and_each_return_knows_its_caller() -> None:
+    def outer(backend: str) -> int:
+        return double(len(backend))
+
+    with Watch({}, frozenset({"double"})) as watch:
+        outer("triton")
+        fails_quietly()
+    assert [(one.name, one.value, one.caller) for one in watch.returns] == [("double", 12, "outer")]
+    assert watch.returns[0].surroundings["backend"] == "triton"
+
+
+def fails_quietly() -> int:
+    return Owner.of_nothing()
+
+
 def test_the_profiler_that_was_there_is_back_afterwards() -> None:
     calls: list[str] = []
 

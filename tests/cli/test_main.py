@@ -25,7 +25,7 @@ def test_a_clean_check_exits_0_and_ends_with_the_verdict_and_a_report_that_is_th
 def test_a_failing_check_exits_1_and_names_the_fault(gfxloop):
     done = gfxloop("check", "--subject", "pypi:0.28.0", *GUARD, versions=("0.28.0",))
     assert done.returncode == 1, done.stderr
-    assert "private_import at w8a8_triton_block_scaled_mm" in done.stdout
+    assert "I4 at w8a8_triton_block_scaled_mm" in done.stdout
     assert "gfxloop: FAILED" in done.stdout
 
 

@@ -15,6 +15,8 @@ Done = subprocess.CompletedProcess[str]
 
 OWN_TESTS = """
 import os
+import subprocess
+import sys
 import pytest
 import torch
 import vllm
@@ -33,6 +35,9 @@ def test_lacks(): pass
 def test_xfails(): assert False
 def test_dies(): os.abort()
 def test_after(): pass
+def test_own_process(): subprocess.run([sys.executable, '-c', ''], check=True)
+@pytest.mark.skip(reason='CudaPlatform not available')
+def test_other_platform(): pass
 """
 
 OUTCOMES = {
@@ -47,6 +52,8 @@ OUTCOMES = {
     "test_xfails": ("passed", "xfailed"),
     "test_dies": ("crashed", "SIGABRT"),
     "test_after": ("passed", ""),
+    "test_own_process": ("indeterminate", "a Python process"),
+    "test_other_platform": ("unsupported", "the test leaves this target out"),
 }
 
 BINDINGS = """

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.adapters.linear import _ENTRIES
-from harness.matrix.schemes import LINEAR, OTHERS, faults
-from harness.model.cell import Surface
+from harness.matrix.schemes import ENTRIES, LINEAR, OTHERS, faults
+from harness.model.cell import FROM_COMMANDS, Surface
 from harness.model.errors import MatrixError
 
 MP = "entry: mp, weight_type: uint4b8, group_size: 128, zero_points: false, dtype: bfloat16"
@@ -31,7 +31,7 @@ BROKEN = [
     (MP, "false", "0", "0, dtype", "wrong value for 'zero_points' (got 0; expected true or false)", ""),
     (MP, "bfloat16", "bfloat1", "bfloat1", "wrong value for 'dtype' (got 'bfloat1'; ", "Did you mean 'bfloat16'?"),
     ("entry: nvfp4, a16: true", "a16", "a_16", "a_16", "unknown key (got 'a_16')", "Did you mean 'a16'?"),
-    ("entry: mxfp8", "mxfp8", "mxfp8, a16: true", "a16", "unknown key (got 'a16')", "Known: entry, needs."),
+    ("entry: mxfp8", "mxfp8", "mxfp8, a16: true", "a16", "unknown key (got 'a16')", "Known: entry, env, needs."),
 ]  # fmt: skip
 
 
@@ -82,14 +82,20 @@ def test_faults_of_several_schemes_are_listed_together(load, base):
     assert len(said.splitlines()) == 3
 
 
-@pytest.mark.parametrize("surface", [surface for surface in Surface if surface is not Surface.ALLOWLIST])
+@pytest.mark.parametrize("surface", [s for s in Surface if s not in (Surface.ALLOWLIST, *FROM_COMMANDS)])
 def test_needs_is_allowed_on_every_surface(surface):
-    scheme: dict[str, object] = {"entry": "mxfp8"} if surface is Surface.LINEAR else {}
-    assert list(faults(surface, {**scheme, "needs": ("a:b",)})) == []
+    with_needs, without = (list(faults(surface, scheme)) for scheme in ({"needs": ("a:b",)}, {}))
+    assert with_needs == without
+
+
+@pytest.mark.parametrize("surface", FROM_COMMANDS)
+def test_a_surface_whose_cells_come_from_elsewhere_is_refused(surface):
+    (fault,) = faults(surface, {})
+    assert FROM_COMMANDS[surface] in fault.hint
 
 
 def test_every_surface_and_every_entry_of_the_adapter_has_a_table():
-    assert set(OTHERS) | {Surface.LINEAR} == set(Surface)
+    assert set(OTHERS) | set(ENTRIES) | set(FROM_COMMANDS) == set(Surface)
     assert set(LINEAR) == set(_ENTRIES)
 
 

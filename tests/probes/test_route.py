@@ -11,6 +11,7 @@ import pytest
 
 from harness.adapters.decision import Decision
 from harness.model.cell import Cell, Layer, Surface
+from harness.model.deed import Deed
 from harness.model.record import Candidate, Ended, Evidence, Finding, Observation, Outcome, Record
 from harness.probes import route
 from harness.probes.route import observe, prepare
@@ -59,9 +60,36 @@ def asker(make_cell: Callable[..., Cell], tmp_path: Path, monkeypatch: pytest.Mo
 # ---- what the simulation cannot know
 
 
-def test_an_answer_that_hangs_on_nothing_is_asked_once(asker: Asker) -> None:
+def test_an_answer_that_hangs_on_nothing_is_the_same_when_asked_again(asker: Asker) -> None:
     seen = asker.observe(lambda _: FAST)
-    assert (seen.ended, seen.chosen, seen.symbol, asker.times) == (Ended.ANSWERED, "Fast", "Fast.is_supported", 1)
+    assert (seen.ended, seen.chosen, seen.symbol, asker.times) == (Ended.ANSWERED, "Fast", "Fast.is_supported", 2)
+    assert seen.findings == ()
+
+
+def test_another_answer_to_the_same_question_is_a_fault(asker: Asker) -> None:
+    seen = asker.observe(lambda _: FAST if asker.times == 1 else SLOW)
+    assert (seen.ended, seen.chosen) == (Ended.ANSWERED, "Fast")
+    (finding,) = seen.findings
+    assert (finding.rule, finding.symbol) == ("I10", "Fast.is_supported")
+    assert finding.message == "asked twice in one process, it answers Fast and then Slow"
+
+
+def test_what_becomes_unknown_the_second_time_is_no_fault(asker: Asker) -> None:
+    def answer(_assumed: bool) -> Decision:
+        if asker.times == 1:
+            return FAST
+        asker.journal.limit("operator _C::gemm")
+        return SLOW
+
+    assert asker.observe(answer).findings == ()
+
+
+@pytest.mark.parametrize("surface", [Surface.WEIGHTS, Surface.GUARD])
+def test_a_dear_question_is_asked_once(asker: Asker, monkeypatch: pytest.MonkeyPatch, surface: Surface) -> None:
+    monkeypatch.setattr(route, "_ADAPTERS", {surface: asker.decide})
+    asker.cell = dataclasses.replace(asker.cell, kernel=dataclasses.replace(asker.cell.kernel, surface=surface))
+    asker.observe(lambda _: FAST)
+    assert asker.times == 1
 
 
 def _assuming(asker: Asker, yes: Decision, no: Decision) -> Callable[[bool], Decision]:
@@ -143,7 +171,7 @@ def test_a_private_import_is_a_finding_at_its_function_once(asker: Asker) -> Non
     assert asker.observe(answer).findings == (
         own,
         Finding(
-            rule="private_import",
+            rule="I4",
             symbol="mm",
             message="imports vllm.platforms.rocm, which is private to another platform, on rocm (vllm/fp8.py:884)",
         ),
@@ -156,6 +184,30 @@ def test_look_ups_are_evidence_once_after_vllm_s_own(asker: Asker) -> None:
         return dataclasses.replace(FAST, evidence=(Evidence(question="gate()", answer="True"),))
 
     assert [item.question for item in asker.observe(answer).evidence] == ["gate()", "table: N=1"]
+
+
+def test_what_would_initialise_the_device_is_evidence_once(asker: Asker) -> None:
+    def answer(_assumed: bool) -> Decision:
+        asker.journal.deeds.initialised.append(Deed("torch.cuda.current_device", "vllm/a.py:1 in f"))
+        asker.journal.deeds.initialised.append(Deed("torch.cuda.init", "vllm/b.py:1 in <module>", importing=True))
+        return FAST
+
+    assert asker.observe(answer).evidence == (
+        Evidence(question="device initialised", answer="torch.cuda.current_device by vllm/a.py:1 in f"),
+    )
+
+
+def test_an_effect_of_importing_is_told_of_all_that_was_done_so_far(
+    asker: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asker.journal.deeds.vendor.append(Deed("aiter", "vllm/a.py:1 in <module>", importing=True))
+    asker.cell = dataclasses.replace(
+        asker.cell, kernel=dataclasses.replace(asker.cell.kernel, surface=Surface.IMPORT_EFFECT)
+    )
+    told: list[list[Deed]] = []
+    monkeypatch.setattr(route, "decide_import_effect", lambda _cell, deeds: told.append(deeds.vendor) or FAST)
+    assert asker.observe(lambda _: SLOW).chosen == "Fast"
+    assert [[deed.what for deed in deeds] for deeds in told] == [["aiter"]]
 
 
 def test_an_import_that_fails_is_the_subject_s_answer(asker: Asker) -> None:
@@ -205,6 +257,67 @@ def test_a_target_without_a_device_has_no_configuration(asker: Asker, monkeypatc
     assert asker.simulation.stand_in.read_by_subject
 
 
+# ---- an environment that cannot serve the release
+
+MISSING = ModuleNotFoundError("No module named 'made_up'", name="made_up")
+"""As a third-party package that is not installed."""
+
+
+def _prepare_with(monkeypatch: pytest.MonkeyPatch, simulation: Simulation, error: Exception) -> None:
+    class Configuration:
+        def __enter__(self) -> None:
+            raise error
+
+        def __exit__(self, *_error: object) -> None: ...
+
+    monkeypatch.setattr(route, "vllm_config", Configuration)
+    prepare(simulation)
+
+
+def test_without_a_package_only_what_needs_no_configuration_is_asked(
+    asker: Asker, make_cell: Callable[..., Cell], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _prepare_with(monkeypatch, asker.simulation, MISSING)
+    assert asker.simulation.lacking.startswith("cannot tell what vLLM does with package made_up, which is missing here")
+    seen = asker.observe(lambda _: FAST)
+    assert (seen.ended, seen.detail, asker.times) == (Ended.INDETERMINATE, asker.simulation.lacking, 0)
+    monkeypatch.setattr(route, "_ADAPTERS", {Surface.PLATFORM: asker.decide})
+    asker.cell = make_cell(target=asker.simulation.target.name, surface=Surface.PLATFORM)
+    assert asker.observe(lambda _: FAST).chosen == "Fast"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ModuleNotFoundError("No module named 'vllm._C'", name="vllm._C"),
+        ModuleNotFoundError("No module named 'flash_attn'", name="flash_attn"),
+        AssertionError("no layer"),
+    ],
+)
+def test_a_fault_of_the_subject_is_no_lack_of_the_environment(
+    asker: Asker, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    with pytest.raises(type(error)):
+        _prepare_with(monkeypatch, asker.simulation, error)
+    assert asker.simulation.lacking == ""
+
+
+def test_a_stand_in_that_was_called_on_the_way_is_no_fault_of_the_subject(
+    asker: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _prepare_with(monkeypatch, asker.simulation, asker.journal.limit("aiter.dtypes.fp8"))
+    assert asker.simulation.lacking.startswith("cannot tell what aiter.dtypes.fp8 does. Importing vLLM here ends in ")
+
+
+def test_a_surface_that_imports_what_is_missing_here_is_indeterminate(asker: Asker) -> None:
+    def answer(_assumed: bool) -> Decision:
+        raise MISSING
+
+    seen = asker.observe(answer)
+    assert seen.ended is Ended.INDETERMINATE
+    assert "package made_up, which is missing here" in seen.detail
+
+
 # ---- the three faults of design.md section 1, in real releases
 
 FAULTS: Sequence[dict[str, Any]] = (
@@ -245,7 +358,7 @@ def test_0_28_0_imports_rocm_in_the_guarded_function_on_every_other_platform(
 ) -> None:
     (record,) = [r for r in bad.values() if r.surface == "guard" and r.target == target]
     assert record.outcome is Outcome.FAILED
-    (finding,) = [finding for finding in record.findings if finding.rule == "private_import"]
+    (finding,) = [finding for finding in record.findings if finding.rule == "I4"]
     assert finding.symbol == GUARD
     assert "vllm.platforms.rocm" in finding.message
     assert "fp8_utils.py:" in finding.message

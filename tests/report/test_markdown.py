@@ -79,7 +79,7 @@ def test_undecided_cells_say_why_and_what_to_do(samples: ModuleType) -> None:
     assert (
         "- 18 unsupported on `sm90`\n"
         "  - `no entry point: gptq`\n"
-        "  - to do: `nothing, this release has no such entry point`\n"
+        "  - to do: `nothing, unless the subject should have what the reason names`\n"
         "  - families: `wna16` x18\n"
     ) in text
 

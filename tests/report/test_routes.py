@@ -7,7 +7,7 @@ import pytest
 from harness.model.cell import Surface
 from harness.model.record import Candidate, Category, Outcome
 from harness.model.target import Platform
-from harness.report.routes import Choice, Refusal, families, overview, own_words, refusals_of, schemes_of
+from harness.report.routes import FACTS, Choice, Refusal, families, overview, own_words, refusals_of, schemes_of
 
 
 def test_equal_targets_share_a_block_and_cells_add_up(samples: ModuleType) -> None:
@@ -61,8 +61,10 @@ def test_a_run_without_rocm_is_never_folded(samples: ModuleType) -> None:
 
 def test_surfaces_that_answer_about_the_target_choose_nothing(samples: ModuleType) -> None:
     facts = [samples.record(surface.value, surface=surface) for surface in Surface]
-    assert sum(block.cells for block in overview(facts, limit=9)) == 3
-    assert sum(scheme.cells for family in families(facts) for scheme in family.schemes) == 3
+    choose = {"linear", "moe", "attention", "unquantized_gemm", "allowlist", "guard", "upstream"}
+    assert {record.surface.value for record in facts} - set(FACTS) == choose
+    assert sum(block.cells for block in overview(facts, limit=9)) == len(choose)
+    assert sum(scheme.cells for family in families(facts) for scheme in family.schemes) == len(choose)
 
 
 def test_kernels_that_do_not_differ_share_a_scheme(samples: ModuleType) -> None:

@@ -30,6 +30,8 @@ COUNTS_WHEN_ADDED = (
     "csrc/rocm/torch_bindings.cpp",
     "csrc/rocm/ops.h",
     "csrc/ops.h",
+    "csrc/kernel.cu",
+    "csrc/registration.cpp",
     "requirements/cuda.txt",
 )
 DOES_NOT_COUNT = (
@@ -41,8 +43,8 @@ DOES_NOT_COUNT = (
     "vllm/docs/conf.py",
     "tests/test_a.py",
     "docs/conf.py",
-    "csrc/kernel.cu",
     "requirements/test/rocm.txt",
+    "csrc/readme.md",
     "setup.py",
 )
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import subprocess
 import sys
 import threading
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -181,8 +183,20 @@ def test_an_unknown_version_is_told_with_the_nearest(
 ) -> None:
     with pytest.raises(SubjectError) as caught:
         fetch(word)
-    assert f"no source distribution of this version (got '{word}'). The nearest are {near}." in str(caught.value)
+    told = f"no source distribution or wheel of this version (got '{word}'). The nearest are {near}."
+    assert told in str(caught.value)
     assert _left(tmp_path / "cache") == []
+
+
+def test_a_version_without_a_source_distribution_is_its_wheel(index: Index, tmp_path: Path, progress: Any) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        file.writestr("vllm/__init__.py", "")
+    index.filename, index.sdist = "vllm-1.2.4-cp38-abi3-manylinux_2_31_x86_64.whl", buffer.getvalue()
+    index.digests = {"sha256": hashlib.sha256(index.sdist).hexdigest()}
+    index.server.expect_request(f"/files/{index.filename}").respond_with_data(index.sdist)
+    tree = sdist_tree("1.2.4", cache=tmp_path, progress=progress, index_url=index.url, backoff_s=0)
+    assert [path.relative_to(tree).as_posix() for path in tree.rglob("*.py")] == ["vllm/__init__.py"]
 
 
 @pytest.mark.parametrize("word", ["latest", "../1.2.3", "", "1.2.3/../../x", "==1.2.3"])

@@ -14,6 +14,8 @@ from harness.targets.facts import TARGETS
 from harness.targets.journal import Journal, Lookup, SimulationLimit
 from harness.targets.tables import CONFIG_FILES
 
+torch = pytest.importorskip("torch")  # before a stand-in swaps sys.modules: a process can import it only once
+
 BASE = "a8w8_bpreshuffle_tuned_gemm"
 FILE = "AITER_CONFIG_GEMM_A8W8_BPRESHUFFLE_FILE"
 GFX950 = "gfx950/MI350X"
@@ -70,6 +72,29 @@ def test_the_chip_is_the_target_s(stand_in: Install) -> None:
     for name in ("aiter.jit.utils.chip_info", "aiter.ops.gemm_op_a8w8", "aiter.ops.gemm_op_a4w4"):
         module = importlib.import_module(name)
         assert (module.get_gfx(), module.get_cu_num()) == ("gfx942", 80)
+
+
+def test_a_shuffled_weight_has_aiter_s_blocks_and_says_so(stand_in: Install, journal: Journal) -> None:
+    torch = importlib.import_module("torch")
+    stand_in()
+    plain = torch.arange(2 * 32 * 64, dtype=torch.int32).bfloat16().view(2, 32, 64)
+    shuffled = importlib.import_module("aiter.ops.shuffle").shuffle_weight(plain, layout=(16, 16))
+    # written for one element: blocks of 16 rows by 32 columns one after the other, in each 8 columns of every row
+    for e, n, k in ((0, 0, 0), (0, 3, 9), (1, 17, 40), (1, 31, 63)):
+        block = (n // 16) * 2 + k // 32
+        place = block * 512 + (k % 32) // 8 * 128 + n % 16 * 8 + k % 8
+        assert shuffled[e].flatten()[place] == plain[e, n, k]
+    assert shuffled.is_shuffled
+    assert not hasattr(plain, "is_shuffled")
+    assert journal.unanswerable == []
+
+
+def test_an_interleaved_shuffle_is_a_limit(stand_in: Install, journal: Journal) -> None:
+    torch = importlib.import_module("torch")
+    stand_in()
+    with pytest.raises(SimulationLimit):
+        importlib.import_module("aiter.ops.shuffle").shuffle_weight(torch.zeros(32, 64), is_guinterleave=True)
+    assert journal.unanswerable == ["what aiter.ops.shuffle.shuffle_weight(is_guinterleave) does"]
 
 
 def test_without_tables_a_look_up_is_noted_as_unknown_and_answered_as_assumed(
@@ -199,6 +224,22 @@ def test_an_attribute_that_only_some_aiter_has_exists_as_long_as_that_is_assumed
     assert set(journal.unknown) == {
         "whether AITER has aiter.ops.gemm_op_a8w8.gemm_of_the_future (pass --aiter path:DIR)"
     }
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [("gfx942/MI300X", "float8_e4m3fnuz"), ("gfx942/MI308X", "float8_e4m3fnuz"), (GFX950, "float8_e4m3fn")],
+)
+def test_the_fp8_format_that_every_aiter_gives_a_target_is_known(stand_in: Install, target: str, name: str) -> None:
+    stand_in(target)
+    assert importlib.import_module("aiter").dtypes.fp8 is getattr(torch, name)
+
+
+def test_an_fp8_format_that_hangs_on_aiter_s_version_is_not_guessed(stand_in: Install, journal: Journal) -> None:
+    stand_in("gfx1201/RX9070XT")
+    with pytest.raises(SimulationLimit, match=r"aiter\.dtypes\.fp8"):
+        _ = importlib.import_module("aiter").dtypes.fp8
+    assert journal.unanswerable == ["what aiter.dtypes.fp8 does"]
 
 
 def test_a_merged_table_is_written_once(folder: Path, tmp_path: Path) -> None:

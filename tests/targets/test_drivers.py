@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import operator
 import platform
 import sys
 from pathlib import Path
@@ -73,6 +74,39 @@ def test_no_driver_creates_a_context(monkeypatch: pytest.MonkeyPatch) -> None:
     install_drivers(MI300X, monkeypatch)
     with pytest.raises(AssertionError, match="not compiled with CUDA"):
         torch.zeros(1, device="cuda")
+
+
+@pytest.mark.parametrize(
+    ("ask", "tells"),
+    [
+        ("torch.cuda.get_device_properties", True),
+        ("torch.cuda.get_device_capability", True),
+        ("torch.cuda.get_device_name", True),
+        ("torch.cuda.current_device", True),
+        ("torch.cuda.current_stream", True),
+        ("triton.runtime.driver.active.get_current_target", True),
+        ("torch.cuda.device_count", False),
+        ("torch.cuda.is_available", False),
+    ],
+)
+def test_what_would_create_a_context_on_a_real_device_is_told(
+    monkeypatch: pytest.MonkeyPatch, ask: str, tells: bool
+) -> None:
+    calls: list[str] = []
+    install_drivers(MI300X, monkeypatch, calls.append)
+    root, _, path = ask.partition(".")
+    operator.attrgetter(path)({"torch": torch, "triton": triton}[root])()
+    assert calls == ([ask] if tells else [])
+
+
+def test_a_query_of_torch_that_no_driver_answers_is_told_and_fails_as_without_a_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[str] = []
+    install_drivers(MI300X, monkeypatch, calls.append)
+    with pytest.raises(AssertionError, match="not compiled with CUDA"):
+        torch.cuda._lazy_init()
+    assert calls == ["torch.cuda._lazy_init"]
 
 
 def test_the_declared_cpu_is_the_same_on_every_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.model.deed import Deed, Deeds
 from harness.targets.journal import Journal, Lookup, PrivateImport, SimulationLimit
 
 
@@ -16,6 +17,14 @@ def test_a_slice_holds_what_was_noted_inside_it_and_nothing_else() -> None:
     journal.unknown.append("after")
     assert part == Journal(unknown=["inside"], private=[PrivateImport("amdsmi", "vllm/a.py:1 in f")])
     assert journal.unknown == ["before", "inside", "after"]
+
+
+def test_a_slice_holds_the_deeds_that_were_done_inside_it() -> None:
+    journal = Journal()
+    journal.deeds.vendor.append(Deed("aiter", "vllm/a.py:1 in f"))
+    with journal.slice() as part:
+        journal.deeds.initialised.append(Deed("torch.cuda.current_device", "vllm/a.py:2 in f"))
+    assert part.deeds == Deeds(initialised=[Deed("torch.cuda.current_device", "vllm/a.py:2 in f")])
 
 
 def test_slices_nest_and_the_outer_one_has_it_all() -> None:

@@ -17,6 +17,7 @@ from harness.targets.packages import (
     AbsentFinder,
     StandInFinder,
     VllmMetadata,
+    built_version,
     packages_of,
 )
 
@@ -174,6 +175,19 @@ def test_a_stand_in_has_no_dunder_that_python_itself_looks_for(journal: Journal)
     assert not hasattr(module, "__version__")
     assert not hasattr(module.matmul, "__wrapped__")
     assert journal == Journal()
+
+
+@pytest.mark.parametrize(
+    ("version", "platform", "built"),
+    [
+        ("0.20.0", Platform.CPU, "0.20.0+cpu"),
+        ("0.20.0+cu128", Platform.CPU, "0.20.0+cpu"),
+        ("0.20.0+cpu", Platform.ROCM, "0.20.0"),
+        ("unknown", Platform.NONE, "unknown"),
+    ],
+)
+def test_only_a_cpu_build_says_so_in_its_version(version: str, platform: Platform, built: str) -> None:
+    assert built_version(version, platform) == built
 
 
 def test_the_version_of_vllm_is_that_of_the_subject() -> None:

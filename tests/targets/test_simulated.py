@@ -121,10 +121,14 @@ def test_the_declared_operators_of_the_tree_are_registered(ask: Ask, tmp_path: P
     (tmp_path / "csrc" / "torch_bindings.cpp").write_text('TORCH_LIBRARY(_C, m) { m.def("gemm(Tensor a) -> ()"); }')
     operator = f"hasattr({IMPORT}('torch').ops._C, 'gemm')"
     assert ask(MI300X, operator, tree=tmp_path) == ["True"]
-    assert ask(MI300X, operator, "simulation.journal.unanswerable") == [
-        "False",
-        "['whether the build has operator _C::gemm (the subject has no csrc)']",
-    ]
+    assert ask(MI300X, operator, "simulation.operators_from", tree=tmp_path) == ["True", ""]
+
+
+def test_a_tree_without_csrc_has_the_operators_of_a_table(ask: Ask) -> None:
+    operators = [f"hasattr({IMPORT}('torch').ops._rocm_C, {name!r})" for name in ("wvSplitK", "gemm")]
+    *found, source = ask(MI300X, *operators, "simulation.operators_from")
+    assert found == ["True", "False"]
+    assert "operators.tsv" in source
 
 
 def test_nothing_of_this_machine_that_decides_is_left(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,9 @@ import pytest
 from harness.model.cell import Cell, Layer
 from harness.model.record import Ended, Observation
 from harness.targets.facts import TARGETS
-from harness.targets.simulated import View
-from harness.targets.worker import Answered, Job, Ready, Started, serve
+from harness.targets.journal import Journal
+from harness.targets.simulated import Simulation, View
+from harness.targets.worker import Answered, Job, Ready, Started, serve, undecidable_import
 
 
 @pytest.fixture
@@ -46,3 +47,30 @@ def test_a_worker_says_ready_then_started_and_answered_for_each_cell_and_ends_we
     ]
     assert process.exitcode == 0
     assert (tmp_path / "log").read_text() == "seen\n"
+
+
+@pytest.fixture
+def simulation(tiny_tree: Path) -> Simulation:
+    return Simulation(TARGETS["cpu"], View(tiny_tree, "0", "none", None, {}), Journal(), None, [])
+
+
+def test_an_import_that_fails_by_itself_is_the_subject_s_fault(simulation: Simulation) -> None:
+    assert undecidable_import(AssertionError("no layer"), simulation) == ""
+
+
+def test_an_import_that_fails_for_a_missing_package_names_it(simulation: Simulation) -> None:
+    words = undecidable_import(ModuleNotFoundError("No module named 'made_up'", name="made_up"), simulation)
+    assert words == (
+        "cannot tell what vLLM does with package made_up, which is missing here. "
+        "Importing vLLM here ends in ModuleNotFoundError: No module named 'made_up'"
+    )
+
+
+def test_an_import_that_called_a_stand_in_says_what_was_called(simulation: Simulation) -> None:
+    error = simulation.journal.limit("aiter.dtypes.fp8")
+    assert undecidable_import(error, simulation).startswith("cannot tell what aiter.dtypes.fp8 does. Importing vLLM")
+
+
+def test_a_package_taken_as_present_may_have_a_part_in_it(simulation: Simulation, tiny_tree: Path) -> None:
+    simulation.view = View(tiny_tree, "0", "none", None, {}, {"flashinfer": True, "conch": False})
+    assert undecidable_import(KeyError("x"), simulation).startswith("cannot tell what flashinfer would give.")
