@@ -179,7 +179,7 @@ def _visible(_label: str) -> Decision:
 
 
 def _reduce(sizes: Callable[[int, str], tuple[str, str]], rest: str) -> Decision:
-    ranks, _, dtype = rest.partition(".")
+    ranks, dtype, *_ = rest.split(".")  # a further word tells cells of one question apart
     chosen, symbol = sizes(int(ranks), dtype)
     return Decision(Ended.ANSWERED, chosen, symbol)
 

@@ -1,6 +1,6 @@
 """Layers of a model that are the same: it is enough to run the first two of each kind.
 
-In: a built model. Out: the layers that equal earlier ones, and a way to have those hand on what the second of them gave.
+In: a built model. Out: the layers that equal earlier ones, and a way to have those hand on what the second gave.
 Two, because the first layer of a model is called without a residual. It must not take two layers for equal that differ
 in a module, a parameter's shape, or what was chosen for a module.
 """

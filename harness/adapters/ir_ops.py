@@ -35,7 +35,7 @@ _INPUTS: Mapping[str, Mapping[str, Any]] = {
 
 def decide_ir_op(cell: Cell) -> Decision:
     """Ask for the ranking, the dispatch or the support of one operator."""
-    ask, name, detail = cell.kernel.name.split(".")
+    ask, name, detail, *_ = cell.kernel.name.split(".")  # a fourth word tells cells of one question apart
     try:
         return _ASKS[ask](_operator(name), detail)
     except Missing as missing:

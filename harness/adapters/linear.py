@@ -17,6 +17,7 @@ from harness.adapters.categories import categorise
 from harness.adapters.decision import Decision, find, raised, unsupported
 from harness.adapters.gates import gate_codes, gate_evidence
 from harness.adapters.operators import operators_of
+from harness.adapters.rewriting import layout_evidence
 from harness.adapters.watch import Returned, Watch, accepted_arguments, code_of
 from harness.model.cell import Cell
 from harness.model.record import Candidate, Ended, Evidence
@@ -62,7 +63,11 @@ def decide_linear(cell: Cell) -> Decision:
         chosen.__name__,
         predicate_of(chosen),
         candidates=_candidates(_walks(watch), chosen.__name__),
-        evidence=_evidence(watch, kernel) + tuple(operator.evidence for operator in operators_of(chosen)),
+        evidence=(
+            *_evidence(watch, kernel),
+            *(operator.evidence for operator in operators_of(chosen)),
+            *layout_evidence(chosen),
+        ),
     )
 
 

@@ -1,7 +1,7 @@
 """The batch that attention layers see: vLLM's own KV cache and metadata, for a batch without content.
 
-In: a built model's configuration and the lengths of a batch. Out: what vLLM's runner hands to the model: caches bound to
-each attention layer, metadata and slots by layer. Everything is made by vLLM's functions; only the lengths are real.
+In: a built model's configuration and the lengths of a batch. Out: what vLLM's runner hands to the model: caches bound
+to each attention layer, metadata and slots by layer. All of it is made by vLLM's functions; only the lengths are real.
 """
 
 from __future__ import annotations

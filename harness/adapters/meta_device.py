@@ -1,7 +1,7 @@
 """A device without memory: ``cuda`` means torch's ``meta`` device while a block runs, and nothing waits for streams.
 
-In: nothing. Out: a torch in which code that names its device explicitly makes tensors of the right shape and no content.
-It must not compute, and must not be used where another thread expects the real torch.
+In: nothing. Out: a torch in which code that names its device makes tensors of the right shape and no content. It must
+not compute, and must not be used where another thread expects the real torch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def on_meta_device() -> Iterator[None]:
     import torch
     from torch.overrides import TorchFunctionMode
 
-    class OnMeta(TorchFunctionMode):
+    class OnMeta(TorchFunctionMode):  # type: ignore[misc]
         """Every call of torch, with the device renamed."""
 
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -29,9 +29,7 @@ def on_meta_device() -> Iterator[None]:
                 return args[0].to("meta")
             if name == "pin_memory":
                 return args[0]
-            return func(
-                *map(_renamed, args) if name in ("to", "new_empty", "new_zeros", "new_tensor") else args, **named
-            )
+            return func(*(map(_renamed, args) if name == "to" else args), **named)
 
     before = _swapped(
         (torch.Tensor, "is_cuda", property(lambda tensor: tensor.device.type == "meta")),

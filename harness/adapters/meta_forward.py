@@ -1,7 +1,7 @@
 """A built model run on meta tensors: post-processing of its weights, then forward passes of several sizes.
 
-In: a model that vLLM built without weights, and its configuration. Out: a ``Pass`` each: the operators reached, and what
-could not be decided. Nothing is computed, so nothing here says that a number is right.
+In: a model that vLLM built without weights, and its configuration. Out: a ``Pass`` each: the operators reached, and
+what could not be decided. Nothing is computed, so nothing here says that a number is right.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ _SCALES = ("scale", "zero_point")
 def all_passes(model: Any, config: Any) -> tuple[Pass, ...]:
     """Post-processing of the weights, then the forward passes. Of equal layers two are processed and run."""
     repeats = repeated(model)
-    return (_weights(model, config, repeats), *_forwards(model, config, repeats))
+    weights, unprocessed = _weights(model, config, repeats)
+    return (weights, *_forwards(model, config, repeats, unprocessed))
 
 
-def _weights(model: Any, config: Any, repeats: Mapping[str, str]) -> Pass:
+def _weights(model: Any, config: Any, repeats: Mapping[str, str]) -> tuple[Pass, tuple[str, ...]]:
     """Run vLLM's post-processing of the weights. A module that cannot be processed does not keep the others from it."""
     import torch
     from vllm.model_executor.model_loader.utils import process_weights_after_loading
@@ -49,14 +50,14 @@ def _weights(model: Any, config: Any, repeats: Mapping[str, str]) -> Pass:
         except Exception as error:  # the subject's own fault or a limit of meta tensors: told, not raised
             recording.stop(device_code(error) or "process_weights_after_loading", error)
     layers = len(layer_names(model))
-    return _pass("weights", 0, recording, layers, layers)
+    return _pass("weights", 0, recording, layers, layers), tuple(recording.stopped)
 
 
-def _forwards(model: Any, config: Any, repeats: Mapping[str, str]) -> tuple[Pass, ...]:
+def _forwards(model: Any, config: Any, repeats: Mapping[str, str], unprocessed: tuple[str, ...]) -> tuple[Pass, ...]:
     """One prefill and one decode pass for each batch size.
 
-    Where the metadata of the attention backend cannot be made, the passes run without, as vLLM's own profiling run does:
-    attention then ends at its backend, and every pass has the stop.
+    Where the metadata of the attention backend cannot be made, the passes run without, as vLLM's own profiling run
+    does: attention then ends at its backend, and every pass has the stop.
     """
     recording = Recording()
     cache: Cache | None = None
@@ -69,7 +70,7 @@ def _forwards(model: Any, config: Any, repeats: Mapping[str, str]) -> tuple[Pass
     batches += [(Phase.DECODE, Batch(tokens, 1, PAST)) for tokens in TOKENS]
     passes = []
     for phase, batch in batches:
-        notes = Recording(stops=list(recording.stops))
+        notes = Recording(stops=list(recording.stops), unprocessed=unprocessed)
         with run_once(model, repeats):
             done = _forward(model, config, cache, batch, notes)
         passes.append(_pass(phase, batch.tokens, notes, done, len(layer_names(model))))
@@ -145,7 +146,7 @@ def _guarded(model: Any, repeats: Mapping[str, str], recording: Recording) -> It
     for name, module in model.named_modules():
         for owner in (getattr(module, "quant_method", None), module):
             process = getattr(owner, "process_weights_after_loading", None)
-            if process is None or owner in guarded:
+            if owner is None or process is None or owner in guarded:
                 continue
             skipped = name.startswith(below)
             owner.process_weights_after_loading = _guard((lambda *_: None) if skipped else process, name, recording)

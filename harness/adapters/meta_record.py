@@ -1,9 +1,9 @@
 """What a pass over meta tensors reaches: operators, Triton kernels, and what stops it.
 
-In: code of the subject that runs on meta tensors. Out: a ``Recording`` of each operator and Triton kernel in the order of
-its first call. An operator that vLLM registers in Python runs the function that it was registered with, so that what
-it reaches is recorded too; where that cannot go on, vLLM's own fake implementation says the shape. A Triton kernel is
-noted and not launched: its results are buffers that exist already. It must not compute anything.
+In: code of the subject that runs on meta tensors. Out: a ``Recording`` of the operators and Triton kernels in the order
+of their first calls. An operator that vLLM registers in Python runs the function that it was registered with, so that
+what it reaches is recorded too; where that cannot go on, vLLM's own fake implementation says the shape. A Triton kernel
+is noted and not launched: its results are buffers that exist already. It must not compute anything.
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ class Recording:
     stops: list[Stop] = field(default_factory=list)
     running: list[str] = field(default_factory=list)
     """Names of the modules that are running, outermost first."""
+    stopped: list[str] = field(default_factory=list)
+    """Names of all modules that something stopped in."""
+    unprocessed: tuple[str, ...] = ()
+    """Modules whose weights could not be processed: what stops there is a consequence."""
 
     def note(self, name: str) -> None:
         """Note an operator or a kernel."""
@@ -36,8 +40,11 @@ class Recording:
 
     def stop(self, at: str, error: BaseException) -> None:
         """Note what cannot be decided, once for each operator and reason."""
-        words = raised(error).detail.strip()
         module = self.running[-1] if self.running else ""
+        self.stopped.append(module)
+        words = raised(error).detail.strip()
+        if module and any(f"{name}.".startswith(f"{module}.") for name in self.unprocessed):
+            words = "its weights could not be processed"
         if not any((stop.at, stop.words) == (at, words) for stop in self.stops):
             self.stops.append(Stop(at=at, module=module, words=words))
 
@@ -86,7 +93,7 @@ def _mode(recording: Recording) -> Any:
     def on_meta(value: Any) -> Any:
         return value.to("meta") if isinstance(value, torch.Tensor) and value.device.type == "cpu" else value
 
-    class Records(TorchDispatchMode):
+    class Records(TorchDispatchMode):  # type: ignore[misc]
         """Sees every operator, of torch and of vLLM alike."""
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

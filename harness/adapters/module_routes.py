@@ -1,13 +1,14 @@
 """A built model, module by module: what each linear layer, MoE layer and attention layer really got.
 
-In: a model that vLLM built. Out: ``ModuleRoute``s, in the model's order, layers that got the same in one. It changes nothing.
+In: a model that vLLM built. Out: ``ModuleRoute``s, in the model's order, layers that got the same in one. It changes
+nothing.
 """
 
 from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from harness.model.whole import ModuleKind, ModuleRoute
@@ -97,11 +98,10 @@ def _holders(module: Any) -> list[Any]:
 
 def _shape(module: Any) -> tuple[int, int] | None:
     """[N, K] of one rank; a layer that is not split states its full sizes only."""
-    sizes = []
-    for side in ("output_size", "input_size"):
-        size = getattr(module, f"{side}_per_partition", None)
-        sizes.append(getattr(module, side, None) if size is None else size)
-    return (int(sizes[0]), int(sizes[1])) if None not in sizes else None
+    rows, columns = (
+        getattr(module, f"{side}_per_partition", getattr(module, side, None)) for side in ("output_size", "input_size")
+    )
+    return None if rows is None or columns is None else (int(rows), int(columns))
 
 
 def _values(holder: Any) -> Iterator[tuple[str, Any]]:
@@ -144,9 +144,9 @@ def _attention(module: Any) -> tuple[str, dict[str, str]]:
     return getattr(backend, "__name__", str(backend)), choices
 
 
-_DESCRIBE = {
+_DESCRIBE: Mapping[ModuleKind, Callable[[Any], tuple[str, dict[str, str]]]] = {
     ModuleKind.LINEAR: _linear,
     ModuleKind.MOE: _moe,
     ModuleKind.ATTENTION: _attention,
-    ModuleKind.EMBEDDING: lambda module: ("", {}),
+    ModuleKind.EMBEDDING: lambda _module: ("", {}),
 }

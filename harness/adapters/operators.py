@@ -55,12 +55,15 @@ def _operators_of(kind: type, _environment: tuple[tuple[str, str], ...]) -> tupl
 
 def presence(names: Iterable[str]) -> tuple[Operator, ...]:
     """Whether the process has each operator; those of which nothing can be said are left out."""
+    asked = tuple(names)
+    if not asked:
+        return ()  # a kernel without operators needs no platform to say so
     import torch
     from vllm.platforms import current_platform
 
     compiled = current_platform.is_cuda_alike() or current_platform.is_cpu()
     found = []
-    for name in names:
+    for name in asked:
         namespace, _, bare = name.partition("::")
         declared = hasattr(getattr(torch.ops, namespace), bare)
         decided = (compiled and namespace in _OF_THE_BUILD) or name.startswith(_OF_AITER)

@@ -1,7 +1,8 @@
 """Weights: the parameters that vLLM's layers create, how they are loaded, and what becomes of them after loading.
 
 In: a cell of surface ``weights``. Out: every parameter with its class, dtype, shape and loader, as text. The layers are
-vLLM's own, small, on the CPU, and alone in their tensor-parallel group. Nothing is computed with them.
+vLLM's own, small, on the CPU, and alone in their tensor-parallel group. Nothing is computed with them. Whether a
+parameter may require gradients is not judged here: invariant I16 reads the answer.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from harness.adapters.decision import Decision, find, raised, unsupported
 from harness.adapters.watch import accepted_arguments
 from harness.adapters.weight_layouts import decide_shuffled, decide_w4a16
 from harness.model.cell import Cell
-from harness.model.record import Ended, Evidence, Finding
+from harness.model.record import Ended, Evidence
 
 _LINEAR = "vllm.model_executor.layers.linear"
 _VOCABULARY = "vllm.model_executor.layers.vocab_parallel_embedding"
@@ -81,15 +82,13 @@ def _decide_layer(name: str, quant: str, processed: bool) -> Decision:
         return Decision(Ended.REFUSED, symbol=raised(error).symbol, detail=str(error).strip() or raised(error).detail)
     except Exception as error:  # the subject's own fault, whatever its type, is the observation
         return raised(error)
-    parameters = dict(layer.named_parameters())
-    texts = [f"{key} {_text(value, processed)}" for key, value in parameters.items()]
+    texts = [f"{key} {_text(value, processed)}" for key, value in layer.named_parameters()]
     method = type(getattr(layer, "quant_method", layer)).__name__
     return Decision(
         Ended.ANSWERED,
         "; ".join(texts),
         name,
         evidence=(Evidence(question=f"{name}.quant_method", answer=method),),
-        findings=tuple(_asks_for_gradients(name, key) for key, value in parameters.items() if value.requires_grad),
     )
 
 
@@ -122,11 +121,6 @@ def _text(parameter: Any, processed: bool) -> str:
         return text + ("" if parameter.is_contiguous() else f" stride={list(parameter.stride())}")
     loader = getattr(parameter, "weight_loader", None)
     return text + f" loader={getattr(loader, '__name__', type(loader).__name__)}"
-
-
-def _asks_for_gradients(layer: str, parameter: str) -> Finding:
-    what = f"{layer}.{parameter} requires gradients although inference computes none"
-    return Finding(rule="I16", symbol=layer, message=f"{what}: every operator that takes it records for autograd")
 
 
 @contextmanager

@@ -1,17 +1,19 @@
 """A whole model: vLLM's own model class from a ``config.json`` alone, on the meta device, and what each layer got.
 
 In: the text of a ``config.json``, a tensor-parallel size, and whether experts are spread over the same ranks. Out: a
-``WholeModel``: the routes of its modules, and how far meta tensors carry it. What ends the build is told with vLLM's own
+``WholeModel``: the routes of its modules, and how far meta tensors carry it. What ends the build is told in vLLM's own
 words. Weights are never read, memory is never allocated, and nothing of the configuration is guessed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from harness.adapters.watch import accepted_arguments
 from harness.model.cell import Cell
 from harness.model.errors import nearest
 from harness.model.record import Ended
-from harness.model.whole import WholeModel
+from harness.model.whole import Pass, WholeModel
 
 MAX_MODEL_LEN = 4096
 """Tokens of the longest sequence that the model is built for: enough for every pass."""
@@ -40,32 +42,40 @@ _FOREIGN = ("/torch/", "/triton/")
 """Files whose own exceptions say what this machine lacks, not what vLLM thinks of the model."""
 
 
-def build_whole_model(cell: Cell, *, passes: bool) -> WholeModel:
-    """Build the model of a cell's scheme (``config``, ``tp``, ``ep``).
+Built = tuple[WholeModel, Callable[[], tuple[Pass, ...]]]
+"""What was built, and what runs it on meta tensors."""
 
-    Args:
-        cell: the cell.
-        passes: whether to process weights and run forward passes as well.
-    """
+
+def import_what_every_model_needs() -> None:
+    """Import the subject as far as no model decides."""
+    importlib.import_module("vllm.engine.arg_utils")
+
+
+@contextlib.contextmanager
+def built(cell: Cell) -> Iterator[Built]:
+    """Build the model of a cell's scheme (``config``, ``tp``, ``ep``); it can be run while the block lasts."""
     scheme = cell.kernel.scheme
     text, tp, ep = str(scheme["config"]), int(scheme["tp"]), bool(scheme["ep"])
     wrong = _unusable(json.loads(text))
     if wrong is not None:
-        return _told(wrong)
-    with on_meta_device(), _inspecting_here(), _folder(text) as folder:
+        yield _told(wrong)
+        return
+    with contextlib.ExitStack() as stack:
+        for context in (on_meta_device(), _inspecting_here()):
+            stack.enter_context(context)
         try:
-            with _configured(folder, tp, ep=ep) as config:
-                _grouped_once(tp, ep=ep)
-                model = construct(config)
-                return WholeModel(
-                    ended=Ended.ANSWERED,
-                    chosen=type(model).__name__,
-                    symbol=type(model).__name__,
-                    modules=module_routes(model),
-                    passes=all_passes(model, config) if passes else (),
-                )
+            config = stack.enter_context(_configured(stack.enter_context(_folder(text)), tp, ep=ep))
+            _grouped_once(tp, ep=ep)
+            model = construct(config)
+            found: Built = _found(model), functools.partial(all_passes, model, config)
         except Exception as error:  # whatever it is, it is the observation
-            return _told(ending(error))
+            found = _told(ending(error))
+        yield found
+
+
+def _found(model: Any) -> WholeModel:
+    name = type(model).__name__
+    return WholeModel(ended=Ended.ANSWERED, chosen=name, symbol=name, modules=module_routes(model))
 
 
 def construct(config: Any) -> Any:
@@ -94,8 +104,8 @@ def ending(error: Exception) -> Decision:
     return what
 
 
-def _told(decision: Decision) -> WholeModel:
-    return WholeModel(ended=decision.ended, symbol=decision.symbol, detail=decision.detail)
+def _told(decision: Decision) -> Built:
+    return WholeModel(ended=decision.ended, symbol=decision.symbol, detail=decision.detail), tuple
 
 
 def _words(error: Exception) -> str:
@@ -103,9 +113,8 @@ def _words(error: Exception) -> str:
     errors = getattr(error, "errors", None)
     if not callable(errors):
         return str(error).strip()
-    return "; ".join(
-        str(item["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ") for item in errors()
-    )
+    said = (str(item["msg"]) for item in errors())
+    return "; ".join(words.removeprefix("Value error, ").removeprefix("Assertion failed, ") for words in said)
 
 
 def _innermost_file(error: Exception) -> str:

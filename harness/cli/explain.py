@@ -37,9 +37,7 @@ from harness.subjects import parse_env
     help="A Hugging Face config.json: the whole model as vLLM builds it.",
 )
 @click.option("--target", required=True, metavar="NAME", help="gfx target or product: gfx942, gfx942/MI308X.")
-@click.option(
-    "--tp", type=click.IntRange(min=1), default=None, help="Tensor-parallel size. [default: the matrix's, or 1]"
-)
+@click.option("--tp", type=click.IntRange(min=1), default=None, help="Ranks. [default: the matrix's; 1 for --config]")
 @click.option("--ep", is_flag=True, help="Spread experts over the same ranks. Only with --config.")
 @click.option(
     "--kernel", "kernels", multiple=True, metavar="NAME", help="Kernel or family. [default: all of the model]"

@@ -57,7 +57,8 @@ class _Hit:
     by: Caught | None
     record: Record
     words: str
-    rule: tuple[str, str] = ("", "")
+    flag: tuple[str, str, str] = ("", "", "")
+    """Rule, symbol and kernel of a finding."""
 
     @property
     def order(self) -> tuple[int, bool, str]:
@@ -78,8 +79,8 @@ def replayed(entry: ReplayEntry, bad: Mapping[str, Record], fixed: Mapping[str, 
     flagged = sorted(_flagged(entry, pairs), key=lambda hit: hit.order)
     different = sorted(_different(entry, pairs), key=lambda hit: hit.order)
     d1, d2 = (hits[0] if hits else None for hits in (flagged, different))
-    alarms = {hit.rule for hit in flagged if d1 is not None and hit.names is d1.names}
-    still = {rule for record in _within(scope, fixed).values() if record.outcome.is_bad for rule in rules(record)}
+    alarms = {hit.flag for hit in flagged if d1 is not None and hit.names is d1.names}
+    still = {flag for record in _within(scope, fixed).values() if record.outcome.is_bad for flag in _flags(record)}
     shown = d1 or d2
     return Replayed(
         name=entry.name,
@@ -115,9 +116,12 @@ def alarms_of(release: str, records: Sequence[Record], entries: Iterable[ReplayE
         for key, members in found.items()
         if not all(any(_explains(entry, *member) for entry in there) for member in members)
     }
+    counts = Counter((record.surface, record.outcome) for record in records)
+    surfaces = dict.fromkeys(surface for surface, _ in counts)
     return ReleaseAlarms(
         release=release,
         cells=len(records),
+        outcomes={one: {outcome: n for (surface, outcome), n in counts.items() if surface is one} for one in surfaces},
         findings=len(found),
         explained=len(found) - len(left),
         alarms=tuple(_alarm(key, members) for key, members in sorted(left.items())),
@@ -140,7 +144,11 @@ def _flagged(entry: ReplayEntry, pairs: Iterable[tuple[Record, Record]]) -> Iter
                 by = Caught.EXPECTATION if finding.rule == _EXPECTATION else Caught.INVARIANT
                 names = _names(entry, _text_of(before, finding))
                 words = f"{finding.rule} at {finding.symbol}: {finding.message}"
-                yield _Hit(names, by, before, words, (finding.rule, finding.symbol))
+                yield _Hit(names, by, before, words, (finding.rule, finding.symbol, before.kernel))
+
+
+def _flags(record: Record) -> Iterator[tuple[str, str, str]]:
+    return ((rule, symbol, record.kernel) for rule, symbol in rules(record))
 
 
 def _different(entry: ReplayEntry, pairs: Iterable[tuple[Record, Record]]) -> Iterator[_Hit]:

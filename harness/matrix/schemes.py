@@ -191,12 +191,12 @@ OTHERS: Mapping[Surface, Keys] = {
         "choice": _form(r"[a-z0-9_-]+", "a quantization method").optional,
         "model_type": _WORD.optional,
     },
-    Surface.DTYPE: {"member": _MEMBER_OF.optional},
+    Surface.DTYPE: {"member": _form(r"[\w.]+:[\w.]+", "a module below vllm and a name in it as module:name").optional},
     Surface.DEFAULTS: {"args": _form(r"\S+( \S+)*", "arguments, by blanks").optional},
     Surface.SWITCH: {
         "values": _form(r"\S+( \S+)*", "values, by blanks").optional,
         "value": _form(r"\S+", "a value").optional,
-        "gate": _PREDICATE_OF.optional,
+        "gate": _form(r"[a-z0-9_]+", "a predicate of rocm_aiter_ops").optional,
     },
     Surface.IMPORT_EFFECT: {"effect": _one_of("variables", "device", "vendor")},
 }

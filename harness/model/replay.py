@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -9,7 +10,7 @@ from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, Field, model_validator
 
 from harness.model.cell import Surface
-from harness.model.record import SCHEMA, Frozen
+from harness.model.record import SCHEMA, Frozen, Outcome
 
 
 def _release(word: str) -> str:
@@ -90,7 +91,7 @@ class Replayed(Frozen):
     """A comparison of the two releases shows a difference."""
     d2_names: Names | None
     false_alarm: bool
-    """The fixed release still has a finding of the same rule at the same symbol."""
+    """The fixed release still has a finding of the same rule at the same symbol, for the same kernel elsewhere."""
     evidence: str
     """One line: what caught it, or why nothing did."""
     reproduce: str
@@ -115,6 +116,8 @@ class ReleaseAlarms(Frozen):
 
     release: str
     cells: int
+    outcomes: dict[Surface, dict[Outcome, int]]
+    """How many cells of each surface ended how; outcomes that do not occur are left out."""
     findings: int
     """Different findings, by rule, symbol and surface, that the matrix does not except."""
     explained: int
@@ -127,6 +130,13 @@ class Rate(Frozen):
 
     hit: int
     of: int
+    named: int
+    """How many of the hits name the symbol or its class."""
+
+
+def _rate(hits: Sequence[Names | None]) -> Rate:
+    found = [names for names in hits if names is not None]
+    return Rate(hit=len(found), of=len(hits), named=sum(names is not Names.SURFACE for names in found))
 
 
 class Replay(Frozen):
@@ -141,12 +151,12 @@ class Replay(Frozen):
     @property
     def d1(self) -> Rate:
         """Entries that a check of the bad release flags."""
-        return Rate(hit=sum(entry.d1 for entry in self.entries), of=len(self.entries))
+        return _rate([entry.d1_names for entry in self.entries])
 
     @property
     def d2(self) -> Rate:
         """Entries that a comparison shows."""
-        return Rate(hit=sum(entry.d2 for entry in self.entries), of=len(self.entries))
+        return _rate([entry.d2_names for entry in self.entries])
 
     @property
     def false_alarms(self) -> int:

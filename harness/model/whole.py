@@ -35,7 +35,7 @@ class ModuleRoute(Frozen):
     method: str
     """Class of its quantization method and scheme; empty where it has none."""
     kernel: str
-    """What it got: a kernel class or function, a class of experts, an attention backend; empty where vLLM names none."""
+    """What it got: a kernel class or function, experts, an attention backend; empty where vLLM names none."""
     shape: tuple[int, int] | None = None
     """Weight [N, K] of one rank, in elements, whatever the packing; None where there is not one weight."""
     choices: dict[str, str] = {}

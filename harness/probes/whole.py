@@ -6,17 +6,17 @@ assumptions: where the model differs, it is indeterminate and says in what. It m
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from harness.adapters.gates import forget_gate_answers, subject_reads_tables
 from harness.adapters.platform import forget_platform_answers
-from harness.adapters.whole_model import build_whole_model
+from harness.adapters.whole_model import built, import_what_every_model_needs
 from harness.model.cell import Cell
 from harness.model.record import Ended
 from harness.model.whole import ModuleRoute, WholeModel
 from harness.targets.journal import Journal
 from harness.targets.simulated import Simulation
-from harness.targets.worker import undecidable_import
 
 
 def prepare(simulation: Simulation) -> None:
@@ -25,8 +25,7 @@ def prepare(simulation: Simulation) -> None:
     Raises:
         Exception: whatever the subject raised, where it is the subject's own fault.
     """
-    import vllm.engine.arg_utils  # noqa: F401
-
+    import_what_every_model_needs()
     if simulation.stand_in is not None:
         simulation.stand_in.read_by_subject = subject_reads_tables()
 
@@ -51,19 +50,20 @@ def _build(simulation: Simulation, cell: Cell, *, assumed: bool) -> tuple[WholeM
         simulation.stand_in.assume(assumed)
     forget_gate_answers()
     forget_platform_answers()
-    with simulation.journal.slice() as notes:
-        try:
-            seen = build_whole_model(cell, passes=assumed)
-        except Exception as error:  # importing what every model needs failed
-            lacking = undecidable_import(error, simulation)
-            if not lacking:
-                raise
-            seen = WholeModel(ended=Ended.INDETERMINATE, detail=lacking)
-    return seen, notes
+    with contextlib.ExitStack() as stack:
+        with simulation.journal.slice() as notes:
+            seen, run = stack.enter_context(built(cell))
+        return (seen.model_copy(update={"passes": run()}) if assumed else seen), notes
 
 
 def differences(one: WholeModel, other: WholeModel) -> tuple[str, ...]:
-    """What two builds of a model choose differently, in words."""
+    """What two builds of a model choose differently, in words.
+
+    Where the second broke, for want of something of AITER's that vLLM takes for granted, there is nothing to compare:
+    what was assumed is then what vLLM needs.
+    """
+    if other.ended is Ended.RAISED:
+        return ()
     if one.ended is not other.ended:
         return (f"{one.chosen or one.detail} if so; {other.chosen or other.detail} if not",)
     left, right = (_choices(model.modules) for model in (one, other))

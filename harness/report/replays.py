@@ -30,11 +30,11 @@ def print_replay(replay: Replay, console: Console) -> None:
 
 
 def rates(replay: Replay) -> list[str]:
-    """``D1 15 of 23 (invariants 9, expectations 6)``, ``D2 21 of 23``, ``false alarms 0``."""
+    """``D1 15 of 23 (invariants 9, expectations 6)``, ``D2 21 of 23``, ``false alarms 0``; how many name the fault."""
     by = ", ".join(f"{what}s {replay.caught_by(what)}" for what in Caught)
     return [
-        f"D1 {replay.d1.hit} of {replay.d1.of} ({by})",
-        f"D2 {replay.d2.hit} of {replay.d2.of}",
+        f"D1 {replay.d1.hit} of {replay.d1.of} ({by}); {replay.d1.named} name the symbol or its class",
+        f"D2 {replay.d2.hit} of {replay.d2.of}; {replay.d2.named} name the symbol or its class",
         f"false alarms {replay.false_alarms}",
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from harness.model.record import Ended
-from harness.model.whole import ModuleRoute, Pass, WholeModel
+from harness.model.whole import ModuleRoute, Pass, Stop, WholeModel
 
 
 def whole_model_lines(model: WholeModel) -> list[str]:
@@ -14,7 +14,7 @@ def whole_model_lines(model: WholeModel) -> list[str]:
     if model.ended is not Ended.ANSWERED:
         lines.append(f"{model.ended}: {model.detail}" + (f" (at {model.symbol})" if model.symbol else ""))
     lines += _modules(model.modules)
-    lines += [line for group in same_passes(model.passes) for line in _passes(group)]
+    lines += _passes(model.passes)
     if model.unknown:
         lines.append("assumed, or not to be known here:")
         lines += [f"  {question}" for question in model.unknown]
@@ -32,10 +32,7 @@ def same_passes(passes: Iterable[Pass]) -> list[list[Pass]]:
 def _modules(modules: Sequence[ModuleRoute]) -> list[str]:
     rows = [(f"{one.count} x", one.name, _shape(one), _answer(one)) for one in modules]
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
-    return [
-        f"  {count:>{widths[0]}} {name:<{widths[1]}}  {shape:>{widths[2]}}  {answer}"
-        for count, name, shape, answer in rows
-    ]
+    return [f"  {a:>{widths[0]}} {b:<{widths[1]}}  {c:>{widths[2]}}  {answer}" for a, b, c, answer in rows]
 
 
 def _shape(route: ModuleRoute) -> str:
@@ -49,13 +46,22 @@ def _answer(route: ModuleRoute) -> str:
     return (route.kernel or route.module) + (f" ({'; '.join(parts)})" if parts else "")
 
 
-def _passes(group: Sequence[Pass]) -> list[str]:
-    first = group[0]
-    tokens = f" of {', '.join(str(one.tokens) for one in group)} tokens" if first.tokens else ""
-    state = "ran to its end" if first.ended is Ended.ANSWERED else "indeterminate"
-    lines = [f"{first.name}{tokens}: {state}, {first.layers_done} of {first.layers} layers"]
-    lines += [f"  stop at {stop.at}{f' in {stop.module}' if stop.module else ''}: {stop.words}" for stop in first.stops]
-    custom = [name for name in first.operators if not name.startswith("aten::")]
-    if custom:
-        lines.append(f"  reaches {', '.join(custom)}")
+def _passes(passes: Sequence[Pass]) -> list[str]:
+    """Each group of equal passes; a stop and an operator are told at the first group that has it."""
+    lines: list[str] = []
+    told: set[object] = set()
+    for group in same_passes(passes):
+        first = group[0]
+        tokens = f" of {', '.join(str(one.tokens) for one in group)} tokens" if first.tokens else ""
+        state = "ran to its end" if first.ended is Ended.ANSWERED else "indeterminate"
+        lines.append(f"{first.name}{tokens}: {state}, {first.layers_done} of {first.layers} layers")
+        lines += [f"  stop at {_where(stop)}: {stop.words}" for stop in first.stops if stop not in told]
+        custom = [name for name in first.operators if not name.startswith("aten::") and name not in told]
+        if custom:
+            lines.append(f"  reaches {', '.join(custom)}")
+        told.update(first.stops, custom)
     return lines
+
+
+def _where(stop: Stop) -> str:
+    return f"{stop.at} in {stop.module}" if stop.module else stop.at

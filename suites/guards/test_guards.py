@@ -5,7 +5,7 @@ import pytest
 from harness.model.record import Outcome
 
 
-@pytest.mark.cells("guard")
-def test_no_private_module_is_imported(cell_record):
+@pytest.mark.cells("guard", "import_effect")
+def test_guarded_code_and_imports_are_clean(cell_record):
     assert not cell_record.findings, f"{cell_record.reason}\n{cell_record.reproduce}"
     assert cell_record.outcome is Outcome.PASSED, f"{cell_record.reason}\n{cell_record.reproduce}"

@@ -27,7 +27,7 @@ def test_three_released_faults_are_caught_and_their_fixed_releases_are_clean(gfx
     assert done.returncode == 0, done.stderr
     body = json.loads(done.stdout)
     assert body["d1"]["hit"] == body["d1"]["of"] == 3, [one["evidence"] for one in body["entries"]]
-    assert body["d2"] == {"hit": 3, "of": 3}
+    assert body["d2"] == {"hit": 3, "of": 3, "named": 3}
     assert body["false_alarms"] == 0
     assert {one["name"]: one["d1_names"] for one in body["entries"]} == dict.fromkeys(CHEAP, "symbol")
 

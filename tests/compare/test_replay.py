@@ -153,6 +153,7 @@ def test_a_fixed_release_with_the_same_finding_elsewhere_is_a_false_alarm(record
     excepted = record("b", EXPECTED, outcome=Outcome.EXPECTED_FAILURE)
     assert not replayed(ENTRY, bad, by_id(record("a"), excepted)).false_alarm
     assert not replayed(ENTRY, bad, by_id(record("a"), record("b", BROKEN))).false_alarm
+    assert not replayed(ENTRY, bad, by_id(record("a"), record("b", EXPECTED, kernel="another_question"))).false_alarm
 
 
 # ---- D2
@@ -199,6 +200,7 @@ def test_a_finding_that_no_entry_explains_is_told_once_with_its_targets(record: 
     assert alarm.targets == ("cpu", "gfx942/MI300X")
     assert alarm.reproduce == cells[0].reproduce
     assert seen.cells == 3
+    assert seen.outcomes == {Surface.LINEAR: {Outcome.FAILED: 2, Outcome.PASSED: 1}}
 
 
 def test_an_entry_explains_nothing_on_other_surfaces_and_what_the_matrix_excepts_needs_no_entry(record: Any) -> None:

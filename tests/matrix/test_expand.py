@@ -110,3 +110,32 @@ def test_a_product_too_large_is_refused_before_it_is_made(load, base):
     )
     with pytest.raises(MatrixError, match=rf"too many cells \(got \d+; expected at most {MAX_CELLS}\)"):
         load(text)
+
+
+SHAPED = "kernels:\n  unquantized_gemm: {gemm: {of_layers: {dtype: bfloat16}, own: {dtype: bfloat16, n: 8, k: 16}}}\n"
+ENTRY = "cells:\n  - {name: x, tier: route, surface: unquantized_gemm, targets: [cpu], environments: [all], kernels: "
+
+
+def test_a_surface_of_shapes_asks_about_layers_or_about_shapes_of_its_own(load, base):
+    text = base.replace("kernels:\n", SHAPED, 1)
+    layers = load(text.replace("cells:\n", f"{ENTRY}[of_layers], models: [small]}}\n", 1)).cells[0]
+    own = load(text.replace("cells:\n", f"{ENTRY}[own]}}\n", 1)).cells[0]
+    assert (layers.id, own.id) == (
+        "route/unquantized_gemm/cpu/plain/of_layers/small.tp1/o",
+        "route/unquantized_gemm/cpu/plain/own",
+    )
+
+
+@pytest.mark.parametrize(
+    ("rest", "what"),
+    [
+        ("[of_layers]}", "need models, for its layers"),
+        ("[own], models: [small]}", "need no models"),
+        ("[all], models: [small]}", "need no models"),
+        ("[all]}", "need models, for its layers"),
+    ],
+)
+def test_shapes_of_their_own_and_layers_of_models_do_not_mix(load, base, rest, what):
+    text = base.replace("kernels:\n", SHAPED, 1).replace("cells:\n", f"{ENTRY}{rest}\n", 1)
+    with pytest.raises(MatrixError, match=what):
+        load(text)

@@ -46,10 +46,10 @@ def replay() -> Replay:
     return Replay(
         entries=(
             entry("first", **caught, d1_by=Caught.INVARIANT, evidence="cell: I5 at f: m"),
-            entry("second", **caught, d1_by=Caught.EXPECTATION, false_alarm=True),
+            entry("second", **caught | {"d2_names": Names.SURFACE}, d1_by=Caught.EXPECTATION, false_alarm=True),
             entry("third"),
         ),
-        releases=(ReleaseAlarms(release="0.29.0", cells=9, findings=3, explained=2, alarms=(alarm,)),),
+        releases=(ReleaseAlarms(release="0.29.0", cells=9, outcomes={}, findings=3, explained=2, alarms=(alarm,)),),
         unasked={"0.1.0": "no such version"},
     )
 
@@ -61,7 +61,11 @@ def printed(replay: Replay) -> str:
 
 
 def test_the_rates_count_each_entry_once_by_what_caught_it(replay: Replay) -> None:
-    assert rates(replay) == ["D1 2 of 3 (invariants 1, expectations 1)", "D2 2 of 3", "false alarms 1"]
+    assert rates(replay) == [
+        "D1 2 of 3 (invariants 1, expectations 1); 2 name the symbol or its class",
+        "D2 2 of 3; 1 name the symbol or its class",
+        "false alarms 1",
+    ]
 
 
 def test_the_page_has_an_entry_in_two_lines_then_the_rates_then_what_no_entry_explains(replay: Replay) -> None:
@@ -82,8 +86,8 @@ def test_foreign_text_cannot_colour_the_page(replay: Replay) -> None:
 def test_the_object_has_the_rates_and_every_field_of_an_entry(replay: Replay) -> None:
     body = replay_json(replay)
     assert body["schema"] == 1
-    assert body["d1"] == {"hit": 2, "of": 3, "invariants": 1, "expectations": 1}
-    assert body["d2"] == {"hit": 2, "of": 3}
+    assert body["d1"] == {"hit": 2, "of": 3, "named": 2, "invariants": 1, "expectations": 1}
+    assert body["d2"] == {"hit": 2, "of": 3, "named": 1}
     assert body["false_alarms"] == 1
     assert [(one["name"], one["d1"], one["d1_by"]) for one in body["entries"]] == [
         ("first", True, "invariant"),
