@@ -241,7 +241,7 @@ def _triton_driver(target: Target, patch: Patch, initialises: Note) -> None:
 
 
 class NvmlFinder(importlib.machinery.SourceFileLoader):
-    """Loads vLLM's own copy of NVML from its file and makes it answer as a target does.
+    """Loads vLLM's own copy of NVML from its file and makes it answer as a target does: not at all without NVIDIA.
 
     Put on ``sys.meta_path``: some releases look for their platform while ``vllm`` itself is being imported.
     """
@@ -258,6 +258,13 @@ class NvmlFinder(importlib.machinery.SourceFileLoader):
         """Run the real module, then replace the queries."""
         super().exec_module(module)
         target = self._target
+        if target.platform is not Platform.CUDA:  # whatever GPU this machine has, the target has no NVIDIA driver
+
+            def nvmlInit() -> None:
+                raise vars(module)["NVMLError"](vars(module)["NVML_ERROR_LIBRARY_NOT_FOUND"])
+
+            vars(module).update(nvmlInit=nvmlInit)
+            return
         vars(module).update(
             nvmlInit=lambda *_: None,
             nvmlShutdown=lambda: None,

@@ -1,4 +1,4 @@
-"""Matrix instructions of every target: the one home of what an ISA has. In: nothing. Out: ``MATRIX_INSTRUCTIONS``.
+"""Matrix instructions of every target, and where AITER is built: the one home of what an ISA has. Tables alone.
 
 It must not say which kernel needs what. A compiled code object becomes the witness of these rows in the compile tier.
 """
@@ -54,3 +54,9 @@ MATRIX_INSTRUCTIONS: Mapping[str, Isa] = {
     "sm100": Isa(_MX, _PTX),
 }
 """gfx target or SM -> its matrix instructions. XPU and CPU have no row: kernels there are not chosen by ISA."""
+
+AITER_COMPILED_FOR = frozenset({"gfx942", "gfx950", "gfx1250"})
+"""gfx targets that AITER's Composable Kernel and assembly kernels are built for; its Triton kernels go further.
+
+Source: the folders of https://github.com/ROCm/aiter/tree/main/hsa; it crashes elsewhere (gfx1201: ROCm/aiter#4302).
+"""

@@ -119,8 +119,7 @@ def install(target: Target, view: View, scratch: Path) -> Simulation:
     keep = build.register(declared, queries_of(target), journal)
     for name in build.NATIVE_MODULES[target.platform]:
         drivers.stand_in_module(f"vllm.{name}", patch)
-    if target.platform is Platform.CUDA:
-        sys.meta_path.insert(0, drivers.NvmlFinder(target, view.tree))
+    sys.meta_path.insert(0, drivers.NvmlFinder(target, view.tree))
     watcher.install(patch)
     return Simulation(target, view, journal, stand_in, keep, operators_from=declared.source)
 
