@@ -75,9 +75,11 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="JSON lines; edits that it has are not asked again")
+    parser.add_argument("--shard", default="1/1", help="I/N: the I-th of N parts, for N processes at once")
     words = parser.parse_args()
     tree = _campaign(words.subject, ("cpu",), ("platform",)).located.tree
-    chosen = sample(tree, words.count, words.seed)
+    part, parts = map(int, words.shard.split("/"))
+    chosen = sample(tree, words.count, words.seed)[part - 1 :: parts]
     done = _done(words.out)
     for number, (path, edit) in enumerate(chosen, 1):
         key = f"{path}:{edit.line}:{edit.kind}:{edit.replacement}"

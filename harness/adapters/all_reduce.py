@@ -40,7 +40,7 @@ def quick_reduce_sizes(ranks: int, dtype: str) -> tuple[str, str]:
     reduce.qr_quant_level = module.QuickReduceRegime[regime]
     reduce.use_fp16_kernels = envs.VLLM_ROCM_QUICK_REDUCE_CAST_BF16_TO_FP16
     reduce.qr_max_size = module.ops.qr_max_size()
-    least = getattr(kind, "_get_qr_min_size", None)  # vllm<0.22: no variable for it
+    least = getattr(reduce, "_get_qr_min_size", None)  # vllm<0.22: no variable for it
     reduce.qr_min_size = least(reduce.qr_max_size) if least else None
     words = _range(reduce.should_quick_allreduce, dtype)
     reduce.disabled = True

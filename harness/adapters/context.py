@@ -17,6 +17,12 @@ class _NoFeature(types.SimpleNamespace):
         return None
 
 
+def model_of(**features: Any) -> Any:
+    """A model configuration with these features and no other; ``model_type`` is that of its Hugging Face file."""
+    text = _NoFeature(model_type=features.pop("model_type", "gfxloop"), architectures=["GfxloopForCausalLM"])
+    return _NoFeature(hf_config=text, hf_text_config=text, **features)
+
+
 @contextmanager
 def vllm_config() -> Iterator[None]:
     """Set vLLM's current configuration to its defaults while the block runs."""

@@ -2,11 +2,11 @@
 
 In: a cell of surface ``defaults``, whose name is the question. ``MEMBER`` or ``MEMBER.ARGUMENT`` is an attribute or a
 function of the platform object; ``field.PATH`` one field of the configuration that a run of defaults ends up with;
-``section.NAME`` what the platform makes of a section of it; ``run.NAME`` what another run changes against it;
-``batch.RANKS`` batch sizes by usage; ``visible.LABEL`` which physical device each rank gets under the cell's own
-variables; ``quick_reduce.RANKS.DTYPE``, ``custom_reduce.RANKS.DTYPE`` and ``custom_reduce_pcie.RANKS.DTYPE`` which
-sizes an all-reduce kernel takes. Nothing here starts an engine or a process group, and the variables that vLLM sets on
-the way are put back.
+``section.NAME`` what the platform makes of a section of it; ``run.NAME`` what another run changes against it, and
+``model.NAME`` what a model with certain features does; ``batch.RANKS`` batch sizes by usage; ``visible.LABEL`` which
+physical device each rank gets under the cell's own variables; ``quick_reduce.RANKS.DTYPE``,
+``custom_reduce.RANKS.DTYPE`` and ``custom_reduce_pcie.RANKS.DTYPE`` which sizes an all-reduce kernel takes. Nothing
+here starts an engine or a process group, and the variables that vLLM sets on the way are put back.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 from harness.adapters.all_reduce import custom_reduce_sizes, quick_reduce_sizes
 from harness.adapters.decision import Decision, Missing, find, raised, unsupported
-from harness.adapters.engine_config import configured, differing, shown, untouched
+from harness.adapters.engine_config import configured, differing, shown, untouched, with_model
 from harness.adapters.switches import kept_environment
 from harness.model.cell import Cell
 from harness.model.record import Ended, Evidence
@@ -30,6 +30,9 @@ from harness.model.record import Ended, Evidence
 _ABSENT = object()
 
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+
+_CHECK = ".check_and_update_config"
+"""The platform's own check of a configuration, which refuses with whatever type of exception."""
 
 _RANKS = 2
 """How many ranks are asked for their device: the variables of the cells name two devices."""
@@ -47,6 +50,9 @@ def decide_default(cell: Cell) -> Decision:
             raise  # of the surface's own module: the probe tells whose fault that is
         except (ValueError, NotImplementedError, IndexError) as error:
             return _refused(error)
+        except RuntimeError as error:
+            where = raised(error)
+            return _refused(error) if where.symbol.endswith(_CHECK) else where
         except AttributeError as error:
             return _without_model(error)
         except Exception as error:  # the subject's own fault, whatever its type, is the observation
@@ -127,6 +133,11 @@ def _run(name: str) -> Decision:
     return _changes(differing(configured(name), configured("default")))
 
 
+def _model(name: str) -> Decision:
+    """Only what the platform changes for a model with certain features."""
+    return _changes(differing(with_model(name), with_model(None)))
+
+
 def _section(name: str) -> Decision:
     """Only what the platform makes of one section of the run of defaults."""
     section = getattr(configured("default"), name, None)
@@ -187,6 +198,7 @@ def _reduce(sizes: Callable[[int, str], tuple[str, str]], rest: str) -> Decision
 _ASKS: Mapping[str, Callable[[str], Decision]] = {
     "field": _field,
     "run": _run,
+    "model": _model,
     "section": _section,
     "batch": _batch,
     "visible": _visible,

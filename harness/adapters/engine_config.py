@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from harness.adapters.context import model_of
 from harness.adapters.watch import accepted_arguments
 
 _RANKS = {"distributed_executor_backend": "mp"}  # vllm<0.22: otherwise the devices of this machine are counted
@@ -34,6 +35,16 @@ RUNS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "pcp2": {"parallel_config": {"prefill_context_parallel_size": 2, **_RANKS}},
 }
 """Runs: what each sets of every section of ``VllmConfig``; the section ``""`` is the configuration itself."""
+
+MODELS: Mapping[str, Mapping[str, Any]] = {
+    "dense": {},
+    "quantized": {"quantization": "fp8"},
+    "mla": {"use_mla": True},
+    "mm_prefix": {"is_mm_prefix_lm": True},
+    "sleeping": {"enable_sleep_mode": True},
+    "deepseek_v4": {"model_type": "deepseek_v4", "use_mla": True},
+}
+"""Models: the features that a platform's ``check_and_update_config`` looks at (vLLM 0.20 to 0.33)."""
 
 _SECTIONS = {
     "cache_config": "CacheConfig",
@@ -64,6 +75,24 @@ def configured(run: str) -> Any:
         else:
             settings[section] = getattr(vllm.config, _SECTIONS[section])(**wanted)
     return vllm.config.VllmConfig(**settings)
+
+
+def with_model(name: str | None) -> Any:
+    """The configuration of defaults once the platform has seen a model (None: no model) in it."""
+    from vllm.platforms import current_platform
+
+    config = configured("default")
+    config.compilation_config.custom_ops = []  # or the platform's own additions would be taken for the user's
+    if name is not None:
+        config.model_config = model_of(max_model_len=4096, **MODELS[name])
+        config.scheduler_config.is_multimodal_model = True
+    defaults = getattr(current_platform, "apply_config_platform_defaults", None)  # vllm<0.14
+    if defaults is not None:
+        defaults(config)
+    current_platform.check_and_update_config(config)
+    config.model_config = None
+    config.scheduler_config.is_multimodal_model = False
+    return config
 
 
 def _member_of(name: str, value: Any) -> Any:

@@ -7,6 +7,7 @@ to each attention layer, metadata and slots by layer. All of it is made by vLLM'
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -59,12 +60,13 @@ def cached(config: Any) -> Cache:
     found = runner.init_attn_backend(layout, config, device)
     groups = next(item for item in found if isinstance(item, list) and item and isinstance(item[0], list))
     sizes = next((item for item in reversed(found) if isinstance(item, list) and item is not groups), None)
+    older = "runner_kv_caches" in inspect.signature(runner.init_kv_cache).parameters  # vllm<0.30: and groups nested
     arguments = {
-        "runner_kv_caches": [],  # vllm<0.30
+        "runner_kv_caches": [],
         "forward_context": config.compilation_config.static_forward_context,
         "kv_cache_config": layout,
         "attn_backends": found[0],  # vllm<0.28
-        "attn_groups": [group for inner in groups for group in inner],
+        "attn_groups": groups if older else [group for inner in groups for group in inner],
         "device": device,
         "cache_dtype": config.cache_config.cache_dtype,
         "kernel_block_sizes": sizes,

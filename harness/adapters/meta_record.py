@@ -43,10 +43,16 @@ class Recording:
         module = self.running[-1] if self.running else ""
         self.stopped.append(module)
         words = raised(error).detail.strip()
-        if module and any(f"{name}.".startswith(f"{module}.") for name in self.unprocessed):
+        if module and any(_together(module, name) for name in self.unprocessed):
             words = "its weights could not be processed"
         if not any((stop.at, stop.words) == (at, words) for stop in self.stops):
             self.stops.append(Stop(at=at, module=module, words=words))
+
+
+def _together(module: str, unprocessed: str) -> bool:
+    """Whether a module holds one whose weights were not processed, or is one of its siblings."""
+    parent = unprocessed.rpartition(".")[0]
+    return f"{unprocessed}.".startswith(f"{module}.") or f"{module}.".startswith(f"{parent}.")
 
 
 @contextlib.contextmanager

@@ -101,7 +101,10 @@ def _shape(module: Any) -> tuple[int, int] | None:
     rows, columns = (
         getattr(module, f"{side}_per_partition", getattr(module, side, None)) for side in ("output_size", "input_size")
     )
-    return None if rows is None or columns is None else (int(rows), int(columns))
+    if rows is None or columns is None:  # vllm<0.31: an embedding has no such sizes
+        weight = getattr(module, "weight", None)
+        return None if weight is None or weight.dim() != 2 else (int(weight.shape[0]), int(weight.shape[1]))
+    return int(rows), int(columns)
 
 
 def _values(holder: Any) -> Iterator[tuple[str, Any]]:

@@ -14,18 +14,20 @@ from typing import Any
 _STATE = "vllm.distributed.parallel_state"
 
 
-def be_rank_0_of(tp: int, scratch: Path, *, ep: bool) -> None:
-    """Be rank 0 of ``tp`` ranks, for the rest of this process.
+def be_rank_0_of(tp: int, folder: Path, *, ep: bool) -> None:
+    """Be rank 0 of ``tp`` ranks, until this is called again. vLLM's configuration must be set.
 
     Args:
         tp: tensor-parallel size.
-        scratch: an empty folder for the file by which the one process finds itself.
+        folder: an empty folder for the file by which the one process finds itself; used by the first call only.
         ep: whether the experts are spread over the same ranks.
     """
     state = importlib.import_module(_STATE)
-    state.init_distributed_environment(
-        world_size=1, rank=0, local_rank=0, distributed_init_method=f"file://{scratch / 'rendezvous'}", backend="gloo"
-    )
+    if not torch_is_initialized():
+        method = f"file://{folder / 'rendezvous'}"
+        state.init_distributed_environment(1, 0, distributed_init_method=method, local_rank=0, backend="gloo")
+    if state.model_parallel_is_initialized():
+        state.destroy_model_parallel()
     state.initialize_model_parallel(1)
     groups = [state.get_tp_group()]
     if ep and getattr(state, "_EP", None) is not None:  # a model without experts has no such group
@@ -36,6 +38,13 @@ def be_rank_0_of(tp: int, scratch: Path, *, ep: bool) -> None:
         group.device_communicator = ShapeCommunicator(tp)
 
 
+def torch_is_initialized() -> bool:
+    """Whether this process has its group of one already."""
+    import torch
+
+    return bool(torch.distributed.is_initialized())
+
+
 class ShapeCommunicator:
     """What vLLM's groups ask of a device: collectives whose results have the right shape and no content."""
 
@@ -44,6 +53,9 @@ class ShapeCommunicator:
 
     def __init__(self, size: int) -> None:
         self.world_size = size
+
+    def destroy(self) -> None:
+        """Nothing is held."""
 
     def all_reduce(self, tensor: Any) -> Any:
         """The sum over ranks, in the shape that it came in."""

@@ -92,7 +92,8 @@ def _everything() -> dict[str, str]:
     config = configured("default")
     for path in _DECIDED:
         section, name = path.split(".")
-        found[name] = shown(getattr(getattr(config, section), name))
+        decided = getattr(getattr(config, section, None), name, None)
+        found |= {} if decided is None else {name: shown(decided)}  # vllm<0.18: no IR operators
     ranked = find("vllm.platforms.rocm", "_get_backend_priorities")  # vllm<0.16: not a function
     for mla in (False, True) if ranked is not None else ():
         found["mla backends" if mla else "attention backends"] = shown(ranked(mla, False))

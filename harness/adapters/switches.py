@@ -40,14 +40,16 @@ def switched(cell: Cell) -> Iterator[None]:
 @contextmanager
 def turned(variables: Mapping[str, str | None]) -> Iterator[None]:
     """Set variables (None: unset) while the block runs, let AITER's gates read them, and put all back as it was."""
-    with kept_environment():
-        for name, value in variables.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
+    try:
+        with kept_environment():
+            for name, value in variables.items():
+                os.environ.pop(name, None)
+                if value is not None:
+                    os.environ[name] = value
+            _refresh()
+            yield
+    finally:
         _refresh()
-        yield
-    _refresh()
 
 
 @contextmanager

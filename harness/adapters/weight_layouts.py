@@ -45,7 +45,9 @@ def decide_w4a16(cell: Cell) -> Decision:
 
     scheme = cell.kernel.scheme
     n, k, group = int(scheme["n"]), int(scheme["k"]), int(scheme["group_size"])
-    linear = importlib.import_module(_KERNELS)
+    choose, config_type = (find(_KERNELS, name) for name in ("choose_mp_linear_kernel", "MPLinearLayerConfig"))
+    if choose is None or config_type is None:
+        return unsupported(f"{_KERNELS}.choose_mp_linear_kernel")
     types = importlib.import_module("vllm.scalar_type").scalar_types
     arguments = {
         "full_weight_shape": (k, n),
@@ -56,10 +58,10 @@ def decide_w4a16(cell: Cell) -> Decision:
         "zero_points": True,
         "has_g_idx": False,  # vllm<0.30: asked
     }
-    config = linear.MPLinearLayerConfig(**accepted_arguments(linear.MPLinearLayerConfig, arguments))
+    config = config_type(**accepted_arguments(config_type, arguments))
     numbers = _numbers(n, k, group)
     try:
-        kind = linear.choose_mp_linear_kernel(config)
+        kind = choose(config)
     except ValueError as error:
         return Decision(Ended.REFUSED, symbol="choose_mp_linear_kernel", detail=str(error).strip())
     try:
@@ -143,7 +145,9 @@ _FORMATS: Mapping[str, _Format] = {
     # weights [N, K/8] as bytes, eight neighbours of K in a word in ExLlama's order; scales [N, K/G]; zero points
     # [N/8, K/G]. Source: the comments of _triton_w4a16_skinny_fmt_kernel and pack_int4_exllama_shuffle
     "RDNAHybridW4A16LinearKernel": _Format(
-        lambda x: _unpack(_as_words(x), _EXLLAMA), lambda x: x, lambda x: _unpack(x.t()).t()
+        lambda x: _unpack(_as_words(x), _EXLLAMA),
+        lambda x: x,
+        lambda x: x if x.is_floating_point() else _unpack(x.t()).t(),  # vllm<0.30: unpacked, [N, K/G]
     ),
 }
 """Formats that are known, by kernel."""

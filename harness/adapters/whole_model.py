@@ -64,8 +64,9 @@ def built(cell: Cell) -> Iterator[Built]:
         for context in (on_meta_device(), _inspecting_here()):
             stack.enter_context(context)
         try:
-            config = stack.enter_context(_configured(stack.enter_context(_folder(text)), tp, ep=ep))
-            _grouped_once(tp, ep=ep)
+            folder = stack.enter_context(_folder(text))
+            config = stack.enter_context(_configured(folder, tp, ep=ep))
+            be_rank_0_of(tp, folder, ep=ep)
             model = construct(config)
             found: Built = _found(model), functools.partial(all_passes, model, config)
         except Exception as error:  # whatever it is, it is the observation
@@ -195,13 +196,6 @@ def _configured(folder: Path, tp: int, *, ep: bool) -> Iterator[Any]:
     config = EngineArgs(**accepted_arguments(EngineArgs, arguments)).create_engine_config()
     with set_current_vllm_config(config):
         yield config
-
-
-def _grouped_once(tp: int, *, ep: bool) -> None:
-    from vllm.distributed.parallel_state import model_parallel_is_initialized
-
-    if not model_parallel_is_initialized():
-        be_rank_0_of(tp, Path(tempfile.mkdtemp(dir=os.environ.get("VLLM_CACHE_ROOT"))), ep=ep)
 
 
 @contextlib.contextmanager

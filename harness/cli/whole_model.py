@@ -40,7 +40,8 @@ def explain_config(path: Path, target: str, tp: int, words: dict[str, Any], *, e
     """
     text = read_config(path)
     device = target_named(target)
-    kernel = Kernel(path.parent.name or "model", Surface.WHOLE_MODEL, "whole", {"config": text, "tp": tp, "ep": ep})
+    scheme: dict[str, str | int | bool] = {"config": text, "tp": tp, "ep": ep, "passes": True}
+    kernel = Kernel(path.parent.name or "model", Surface.WHOLE_MODEL, "whole", scheme)
     cell = Cell(Tier.ROUTE, device, "env", parse_env(tuple(words["env"])), kernel)
     campaign = _campaign(cell, words)
     seen = _seen(campaign, cell)

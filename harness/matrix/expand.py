@@ -21,7 +21,7 @@ MAX_CELLS = 50_000
 LAYERED = frozenset({Surface.LINEAR, Surface.TUNED_GATE})
 """Surfaces whose question is about one layer of a model."""
 SHAPED = frozenset({Surface.UNQUANTIZED_GEMM})
-"""Surfaces whose question is about a layer of a model, or about the shape ``n`` by ``k`` that a kernel has of its own."""
+"""Surfaces whose question is about a layer of a model, or about a kernel's own shape ``n`` by ``k``."""
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,10 @@ def observe(simulation: Simulation, cell: Cell) -> Observation:
         symbol=decision.symbol,
         detail=decision.detail.replace(f"{simulation.view.tree}/", ""),
         candidates=decision.candidates,
-        evidence=decision.evidence + _evidence(notes) + _table_rows(simulation, cell, decision),
+        evidence=decision.evidence
+        + _evidence(notes)
+        + _table_rows(simulation, cell, decision)
+        + _operators_from(simulation),
         findings=decision.findings + again + tuple(_private_import(cell, hit) for hit in dict.fromkeys(notes.private)),
     )
 
@@ -204,6 +207,13 @@ def _evidence(notes: Journal) -> tuple[Evidence, ...]:
         *(Evidence(question=x.question, answer=x.answer, source=x.source) for x in dict.fromkeys(notes.lookups)),
         *(Evidence(question=INITIALISED, answer=f"{deed.what} by {deed.by}") for deed in done),
     )
+
+
+def _operators_from(simulation: Simulation) -> tuple[Evidence, ...]:
+    """That the operators of the build are not the subject's own, where they are not."""
+    question = "operators that the build registers"
+    told = Evidence(question=question, answer="those of a table", source=simulation.operators_from)
+    return (told,) if simulation.operators_from else ()
 
 
 def _table_rows(simulation: Simulation, cell: Cell, decision: Decision) -> tuple[Evidence, ...]:

@@ -34,7 +34,17 @@ _SERVES: Mapping[str, frozenset[Surface]] = {
     "vllm/platforms/*": _PLATFORM,
     "vllm/platforms/rocm.py": _PLATFORM | {Surface.UNQUANTIZED_GEMM, Surface.MOE, Surface.LINEAR},
     "vllm/_aiter_ops.py": frozenset(
-        {Surface.AITER_GATE, Surface.TUNED_GATE, Surface.SWITCH, Surface.IMPORT_EFFECT, Surface.LINEAR}
+        {
+            Surface.AITER_GATE,
+            Surface.TUNED_GATE,
+            Surface.SWITCH,
+            Surface.IMPORT_EFFECT,
+            Surface.LINEAR,
+            Surface.MOE,
+            Surface.ATTENTION,
+            Surface.IR_OP,
+            Surface.UNQUANTIZED_GEMM,
+        }
     ),
     "vllm/envs.py": frozenset({Surface.AITER_GATE, Surface.SWITCH, Surface.DEFAULTS, Surface.IMPORT_EFFECT}),
     "vllm/env_override.py": frozenset({Surface.IMPORT_EFFECT}),

@@ -1,7 +1,8 @@
 """The probe of whole models: (config.json, simulated target) -> what each layer got, inside a worker.
 
-In: a cell of surface ``whole_model``. Out: a ``WholeModel``. What AITER's stand-in can only assume is asked under both
-assumptions: where the model differs, it is indeterminate and says in what. It must not judge.
+In: a cell of surface ``whole_model``, whose scheme has ``config`` (the text), ``tp``, ``ep`` and ``passes``. Out: a
+``WholeModel``. What AITER's stand-in can only assume is asked under both assumptions: where the model differs, it is
+indeterminate and says in what. It must not judge.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ def observe(simulation: Simulation, cell: Cell) -> WholeModel:
     seen, notes = _build(simulation, cell, assumed=True)
     unknown = tuple(dict.fromkeys([*notes.unknown, *notes.unanswerable]))
     differs: tuple[str, ...] = ()
+    if notes.unanswerable and seen.ended is not Ended.UNSUPPORTED:
+        detail = f"cannot tell {'; '.join(dict.fromkeys(notes.unanswerable))}. Here: {seen.chosen or seen.detail}"
+        seen = seen.model_copy(update={"ended": Ended.INDETERMINATE, "detail": detail})
     if notes.unknown:
         other, _ = _build(simulation, cell, assumed=False)
         differs = differences(seen, other)
@@ -53,7 +57,9 @@ def _build(simulation: Simulation, cell: Cell, *, assumed: bool) -> tuple[WholeM
     with contextlib.ExitStack() as stack:
         with simulation.journal.slice() as notes:
             seen, run = stack.enter_context(built(cell))
-        return (seen.model_copy(update={"passes": run()}) if assumed else seen), notes
+        if assumed and cell.kernel.scheme["passes"]:
+            seen = seen.model_copy(update={"passes": run()})
+        return seen, notes
 
 
 def differences(one: WholeModel, other: WholeModel) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from harness.adapters.context import _NoFeature, vllm_config
+from harness.adapters.context import _NoFeature, model_of, vllm_config
 
 
 def test_a_model_without_features_lacks_every_one_that_is_not_named() -> None:
@@ -43,3 +43,9 @@ def test_the_configuration_is_set_while_the_block_runs(
         (config,) = current
         assert config.model_config.hf_config.architectures == ["GfxloopForCausalLM"]  # type: ignore[attr-defined]
     assert current == []
+
+
+def test_a_model_has_the_features_that_are_named_and_no_other() -> None:
+    model = model_of(model_type="deepseek_v4", use_mla=True)
+    assert (model.use_mla, model.hf_config.model_type, model.quantization) == (True, "deepseek_v4", None)
+    assert model_of().hf_config.model_type == "gfxloop"

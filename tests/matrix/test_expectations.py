@@ -12,6 +12,7 @@ from harness.model.errors import MatrixError
 
 EXPECT = "expectations:\n"
 KNOWN = "known_failures:\n"
+EXCEPT = "exceptions:\n"
 
 
 def _cell(matrix, cell_id):
@@ -25,6 +26,7 @@ def test_no_rule_is_no_expectation(load):
     matrix = load()
     assert all(matrix.expected(cell, aiter=True) is None for cell in matrix.cells)
     assert all(matrix.known_failure(cell) is None for cell in matrix.cells)
+    assert all(matrix.exceptions(cell) == {} for cell in matrix.cells)
 
 
 def test_a_rule_speaks_of_the_cells_it_selects_and_says_where_it_stands(load, base):
@@ -104,6 +106,20 @@ def test_a_known_failure_speaks_of_its_cells_until_its_last_day(load, base):
         load(base + rule, today=datetime.date(2026, 1, 2))
 
 
+def test_an_exception_speaks_of_its_rule_and_its_cells_until_its_last_day(load, base):
+    details = "issue: 'https://e.org/1', owner: '@me', expires: 2026-01-01, reason: r"
+    one = f"  - {{rule: I10, targets: [sm90], kernels: [row_wise], {details}}}\n"
+    rules = f"{EXCEPT}{one}  - {{rule: I3, targets: [sm90], {details}}}\n"
+    matrix = load(base + rules, today=datetime.date(2026, 1, 1))
+    found = matrix.exceptions(_cell(matrix, "route/allowlist/sm90.H100/plain/row_wise"))
+    assert {rule: excepted.reason for rule, excepted in found.items()} == {"I10": "r", "I3": "r"}
+    assert (found["I10"].issue, found["I10"].owner) == ("https://e.org/1", "@me")
+    assert found["I10"].where.endswith("matrix.yaml:20:5")
+    assert matrix.exceptions(_cell(matrix, "route/allowlist/cpu/plain/row_wise")) == {}
+    with pytest.raises(MatrixError, match=r":20:\d+: the exception has expired \(got '2026-01-01'.*Ask @me"):
+        load(base + rules, today=datetime.date(2026, 1, 2))
+
+
 ALLOW = "{surface: allowlist, %s, because: w, source: s}"
 FAULTS = [
     (EXPECT, ALLOW % "chosen: acepted", "20:34", "(got 'acepted'). Did you mean 'accepted'?"),
@@ -122,6 +138,10 @@ FAULTS = [
     (KNOWN, "{issue: 'https://e.org', owner: o, expires: 2027-02-30, reason: r}", "20:49", "a date as 2026-01-31"),
     (KNOWN, "{issue: 'https://e.org', owner: o, expires: 20270101, reason: r}", "20:49", "a valid date"),
     (KNOWN, "{issue: 'https://e.org', owner: '', expires: 2027-01-01, reason: r}", "20:37", "some text"),
+    (EXCEPT, "{rule: I1, targets: cpu, environments: on, issue: 'http://e', owner: o, expires: 2027-01-01, reason: r}",
+     "20:5", "the exception speaks of no cell"),
+    (EXCEPT, "{rule: I17, issue: 'http://e', owner: o, expires: 2027-01-01, reason: r}", "20:12", "text of the form"),
+    (EXCEPT, "{issue: 'https://e.org', owner: o, expires: 2027-01-01, reason: r}", "20:5", "the key 'rule' is missing"),
 ]  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import harness
 from harness.bundled import matrix_path
 from harness.model.cell import Cell
 from harness.model.errors import MatrixError, NothingSelectedError, UnservableError, UsageError
-from harness.model.record import Ended, Observation, Outcome, Record
+from harness.model.record import Ended, Evidence, Observation, Outcome, Record
 from harness.model.subject import Aiter
 from harness.probes import campaign as campaign_module
 from harness.probes.campaign import (
@@ -32,6 +32,11 @@ TODAY = datetime.date(2026, 1, 1)
 KNOWN = (
     'known_failures: [{surface: allowlist, targets: [gfx1100], issue: "https://example.org/7", owner: "@me", '
     "expires: 2026-06-30, reason: it is known}]"
+)
+
+EXCEPTED = (
+    'exceptions: [{rule: I10, surface: platform, kernels: [on_gfx942], issue: "https://example.org/8", owner: "@me", '
+    "expires: 2026-06-30, reason: on purpose}]"
 )
 
 
@@ -155,8 +160,20 @@ def test_records_come_in_the_order_of_the_matrix_and_are_reported_as_they_come(o
     records = replaced.run(lambda record: reported.append(record.id))
     assert [record.id for record in records] == [cell.id for cell in campaign.cells]
     assert reported == [cell.id for cell in reversed(campaign.cells)]
-    (first,) = replaced.run(lambda _record: None, campaign.cells[:1])
-    assert first == records[0]
+
+
+def test_a_rule_over_several_cells_is_judged_once_all_of_them_are_there(opened: Open) -> None:
+    words = {"targets": ("gfx1200", "gfx1201"), "kernels": ("on_rdna4", "num_compute_units")}
+    campaign = opened(**words)
+    reported: list[str] = []
+    engine = Answers(lambda cell: Observation(ended=Ended.ANSWERED, chosen=str(cell.target.gfx == "gfx1201")))
+    records = dataclasses.replace(campaign, engine=engine).run(lambda record: reported.append(record.id))  # type: ignore[arg-type]
+    assert sorted(reported) == sorted(cell.id for cell in campaign.cells)
+    told = {(record.target, record.kernel): {finding.rule for finding in record.findings} for record in records}
+    assert "I8" in told["gfx1200", "on_rdna4"] & told["gfx1201", "on_rdna4"]
+    assert not told["gfx1200", "num_compute_units"]
+    alone = with_cells(campaign, [cell for cell in campaign.cells if cell.target.gfx == "gfx1201"])
+    assert all(finding.rule != "I8" for record in _run(alone, engine.answer) for finding in record.findings)
 
 
 def test_other_cells_can_be_asked_of_the_same_subject(opened: Open) -> None:
@@ -189,6 +206,25 @@ def test_a_known_failure_of_the_matrix_is_applied_until_it_expires(opened: Open,
     assert {record.outcome for record in _run(campaign, _chosen("accepted"))} == {Outcome.EXPECTED_FAILURE}
     assert {record.outcome for record in _run(campaign, _chosen("refused"))} == {Outcome.UNEXPECTED_PASS}
     with pytest.raises(MatrixError, match="expire"):
+        opened(matrix=matrix, today=datetime.date(2026, 7, 1))
+
+
+def test_an_exception_of_the_matrix_keeps_the_finding_in_sight_and_out_of_the_verdict(
+    opened: Open, tmp_path: Path
+) -> None:
+    matrix = tmp_path / "matrix.yaml"
+    text = matrix_path().read_text()
+    assert "\nexceptions: []" in text
+    matrix.write_text(text.replace("exceptions: []", EXCEPTED))
+    campaign = opened(matrix=matrix, targets=("gfx942/MI300X",), kernels=("on_gfx942",))
+    initialises = (Evidence(question="device initialised", answer="torch.cuda.mem_get_info by vllm/p.py:1 in f"),)
+    seen = Observation(ended=Ended.ANSWERED, chosen="True", symbol="on_gfx942", evidence=initialises)
+    (record,) = _run(campaign, lambda _cell: seen)
+    assert (record.outcome, record.findings) == (Outcome.PASSED, ())
+    told = next(item for item in record.evidence if item.question.startswith("I10 excepted: on_gfx942 initialises"))
+    assert "https://example.org/8" in told.answer
+    assert told.source.startswith("matrix.yaml:")
+    with pytest.raises(MatrixError, match="the exception has expired"):
         opened(matrix=matrix, today=datetime.date(2026, 7, 1))
 
 

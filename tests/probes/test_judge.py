@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.matrix import Expected, KnownFailure
+from harness.matrix import Excepted, Expected, KnownFailure
 from harness.model.cell import Cell, Layer, Surface
 from harness.model.record import Attachment, Candidate, Ended, Evidence, Finding, Observation, Outcome, Record
 from harness.model.subject import Aiter, Subject
@@ -121,6 +121,39 @@ def test_a_known_failure_names_its_issue_owner_and_date(judged: Judged) -> None:
     assert judged(ANSWERED, None, KNOWN).reason.startswith("it passes; take out the known failure")
 
 
+EXCEPTED = Excepted(
+    rule="I12",
+    issue="https://example.org/2",
+    owner="@me",
+    expires=datetime.date(2026, 12, 31),
+    reason="y",
+    where="m:1:1",
+)
+
+
+def test_an_invariant_is_judged_beside_the_probe_s_findings_and_the_expectation_s(judged: Judged) -> None:
+    refuses = (Evidence(question="Fast.is_supported_config", answer="False: batched"),)
+    seen = ANSWERED.model_copy(update={"findings": (FINDING,), "evidence": refuses})
+    assert [finding.rule for finding in judged(seen, expect("Slow")).findings] == [
+        "private_import",
+        "I12",
+        "expectation",
+    ]
+
+
+def test_an_exception_takes_the_findings_of_its_rule_alone_out_of_the_verdict(cell: Cell) -> None:
+    refuses = (Evidence(question="Fast.is_supported_config", answer="False: batched"),)
+    seen = ANSWERED.model_copy(update={"evidence": refuses})
+    record = judge(cell, seen, SUBJECT.options, None, None, excepted={"I12": EXCEPTED})
+    assert (record.outcome, record.findings) == (Outcome.PASSED, ())
+    told = record.evidence[-1]
+    assert told.question == "I12 excepted: Fast is chosen and Fast.is_supported_config says False: batched"
+    assert (told.answer, told.source) == ("https://example.org/2, owner @me, until 2026-12-31: y", "m:1:1")
+    other = judge(cell, seen, SUBJECT.options, expect("Slow"), None, excepted={"I12": EXCEPTED})
+    assert [finding.rule for finding in other.findings] == ["expectation"]
+    assert judge(cell, seen, SUBJECT.options, None, None, excepted={"I3": EXCEPTED}).outcome is Outcome.FAILED
+
+
 def test_a_record_carries_the_question_and_the_command_that_asks_it_again(judged: Judged, cell: Cell) -> None:
     seen = ANSWERED.model_copy(update={"evidence": (Evidence(question="q", answer="a"),)})
     record = judged(seen)
@@ -136,7 +169,10 @@ def test_a_record_carries_the_question_and_the_command_that_asks_it_again(judged
 
 
 def test_an_attached_record_says_so(cell: Cell) -> None:
-    assert judge(cell, ANSWERED, SUBJECT.options, None, None, Attachment.ATTACHED).attachment is Attachment.ATTACHED
+    assert (
+        judge(cell, ANSWERED, SUBJECT.options, None, None, attachment=Attachment.ATTACHED).attachment
+        is Attachment.ATTACHED
+    )
 
 
 def test_a_cell_without_a_layer_has_no_shape(make_cell: Callable[..., Cell]) -> None:

@@ -60,6 +60,13 @@ def asker(make_cell: Callable[..., Cell], tmp_path: Path, monkeypatch: pytest.Mo
 # ---- what the simulation cannot know
 
 
+def test_operators_that_come_from_a_table_are_told_of(asker: Asker) -> None:
+    assert asker.observe(lambda _: FAST).evidence == ()
+    source = asker.simulation.operators_from = "operators.tsv: csrc of vLLM 9.9"
+    told = Evidence(question="operators that the build registers", answer="those of a table", source=source)
+    assert asker.observe(lambda _: FAST).evidence == (told,)
+
+
 def test_an_answer_that_hangs_on_nothing_is_the_same_when_asked_again(asker: Asker) -> None:
     seen = asker.observe(lambda _: FAST)
     assert (seen.ended, seen.chosen, seen.symbol, asker.times) == (Ended.ANSWERED, "Fast", "Fast.is_supported", 2)
@@ -347,9 +354,11 @@ def test_0_28_0_gives_torch_scaled_mm_to_gfx1100(bad: dict[str, Record]) -> None
     assert {"torch_fp8_per_tensor", "torch_fp8_channel_wise"} <= set(flagged)
     for record in flagged.values():
         assert record.chosen == "accepted"
-        (finding,) = record.findings
-        assert (finding.rule, finding.symbol) == ("expectation", "TorchFP8ScaledMMLinearKernel.is_supported")
-        assert "no FP8 matrix instruction" in finding.message
+        assert [(finding.rule, finding.symbol) for finding in record.findings] == [
+            ("I1", "TorchFP8ScaledMMLinearKernel.is_supported"),
+            ("expectation", "TorchFP8ScaledMMLinearKernel.is_supported"),
+        ]
+        assert all("no FP8 matrix instruction" in finding.message for finding in record.findings)
 
 
 @pytest.mark.parametrize("target", ["sm90", "xpu", "cpu"])
@@ -385,6 +394,7 @@ def test_gfx1100_loses_torch_scaled_mm_from_0_28_0_to_0_29_0_and_the_reason_is_v
         "ChannelWiseTorchFP8ScaledMMLinearKernel",
     }
     for before, after in rows:
+        assert [finding.rule for finding in before.findings] == ["I1"]
         assert after.chosen is None, "0.29.0 has no other FP8 kernel for this target"
         (passed_over,) = [one for one in after.candidates if one.name == before.chosen]
         assert passed_over.accepted is False
@@ -403,6 +413,7 @@ def test_0_30_0_puts_the_preshuffled_kernel_first_on_tuned_deepseek_shapes(route
         assert (record.chosen, record.candidates[0].name) == (PRESHUFFLED, PRESHUFFLED)
         assert record.candidates[0].accepted
         assert record.outcome is Outcome.FAILED
+        assert [finding.rule for finding in record.findings] == ["I7", "expectation"]
         assert "pull/57132" in record.reason or "0.0053" in record.reason
         n, k = record.shape or (0, 0)
         evidence = {item.question: item for item in record.evidence}

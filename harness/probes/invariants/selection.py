@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from harness.model.cell import FROM_COMMANDS, Cell, Surface
 from harness.model.record import Ended, Finding, Observation
 from harness.model.target import Platform
-from harness.probes.invariants.rule import CHOOSES, explicit, first_choice, is_decided, variables
+from harness.probes.invariants.rule import CHOOSES, answers, explicit, first_choice, is_decided, variables
+from harness.targets.isa import AITER_COMPILED_FOR
 
 _ANSWERED_BY_VLLM = frozenset(Surface) - {*FROM_COMMANDS, Surface.IMPORT_EFFECT, Surface.WEIGHTS, Surface.DTYPE}
 """Surfaces whose question must end in an answer or in a refusal of vLLM's own."""
@@ -29,6 +30,14 @@ _SWITCHES: Mapping[str, tuple[Surface, re.Pattern[str]]] = {
     "VLLM_ROCM_USE_AITER_TRITON_GEMM": (Surface.UNQUANTIZED_GEMM, re.compile(r"gemm_a16w16")),
 }
 """Variable -> the kernels it must keep away when it is 0. Source: vllm/envs.py, the comment beside each."""
+
+_COMPILED: Mapping[Surface, re.Pattern[str]] = {
+    Surface.ATTENTION: re.compile(r"AiterFlashAtt\w*|ROCM_AITER_FA|AiterMLABackend|ROCMAiterMLASparseBackend"),
+    Surface.MOE: re.compile(r"AITER(?!_TRITON)\w*(/\w+)?"),
+    Surface.IR_OP: re.compile(r"aiter"),
+}
+"""Choices behind which AITER has Composable Kernel or assembly kernels and nothing else. Source: the imports from
+``aiter`` of vllm/v1/attention/backends, fused_moe/experts/rocm_aiter_moe.py and vllm/kernels/aiter_ops.py."""
 
 _SIXTEEN_BIT = re.compile(r"_BF16\b|W4A16|UNFUSED|WNA16", re.IGNORECASE)
 """Backends that multiply 16-bit activations, by the names vLLM gives them."""
@@ -52,12 +61,20 @@ def clear_refusal(cell: Cell, seen: Observation) -> Iterator[Finding]:
 
 
 def gates_obey(cell: Cell, seen: Observation) -> Iterator[Finding]:
-    """I5: a variable that is off keeps its kernels away; nobody who has not asked for AITER gets it."""
-    if cell.kernel.surface not in CHOOSES or seen.ended is not Ended.ANSWERED or explicit(cell):
+    """I5: a variable that is off keeps its kernels away, and none that is on brings them where they are not built."""
+    if cell.target.platform is not Platform.ROCM or seen.ended is not Ended.ANSWERED:
         return
-    if cell.target.platform is not Platform.ROCM:
-        return
-    chosen, given = first_choice(cell, seen), variables(cell)
+    chosen = first_choice(cell, seen)
+    for message in (_although_off(cell, chosen), _where_not_built(cell, chosen)):
+        if message:
+            yield Finding(rule="I5", symbol=seen.symbol or chosen, message=message)
+
+
+def _although_off(cell: Cell, chosen: str) -> str:
+    """What is wrong with a choice that nobody asked for; one that the user named needs no variable."""
+    if cell.kernel.surface not in CHOOSES or explicit(cell):
+        return ""
+    given = variables(cell)
     off = [
         name
         for name, (surface, kernels) in _SWITCHES.items()
@@ -65,9 +82,16 @@ def gates_obey(cell: Cell, seen: Observation) -> Iterator[Finding]:
     ]
     if given.get("VLLM_ROCM_USE_AITER", "0") in ("0", "") and _AITER.search(chosen):
         off.append("VLLM_ROCM_USE_AITER")
-    if off:
-        message = f"{chosen} is chosen on {cell.target.name} although {' and '.join(off)} is off"
-        yield Finding(rule="I5", symbol=seen.symbol or chosen, message=message)
+    return f"{chosen} is chosen on {cell.target.name} although {' and '.join(off)} is off" if off else ""
+
+
+def _where_not_built(cell: Cell, chosen: str) -> str:
+    """What is wrong with a choice of AITER's compiled kernels, whoever made it."""
+    compiled = _COMPILED.get(cell.kernel.surface)
+    if compiled is None or cell.target.gfx in AITER_COMPILED_FOR or not compiled.fullmatch(chosen):
+        return ""
+    built = ", ".join(sorted(AITER_COMPILED_FOR))
+    return f"{chosen} is chosen on {cell.target.name}, and AITER builds its kernels for {built} alone"
 
 
 def _is_off(given: Mapping[str, str], name: str) -> bool:
@@ -91,6 +115,8 @@ def exact_request(cell: Cell, seen: Observation) -> Iterator[Finding]:
     """I12: the chosen kernel's own predicates accept the request, and it is of the scheme that was asked for."""
     if cell.kernel.surface not in CHOOSES or seen.ended is not Ended.ANSWERED:
         return
+    if any("falling back" in words.lower() for words in answers(seen, "vLLM warns")):
+        return  # it is said aloud that another scheme serves
     chosen = first_choice(cell, seen)
     own = chosen.rpartition("/")[2]
     for item in seen.evidence:

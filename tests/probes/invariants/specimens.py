@@ -155,6 +155,20 @@ SPECIMENS = (
         "VLLM_ROCM_USE_AITER_MHA is off",
     ),
     Specimen(
+        "I5",
+        cell(Surface.IR_OP, "order.rms_norm.graphs_only", env=ON, target=target_of("gfx1201")),
+        answered("aiter > vllm_c > native"),
+        answered("vllm_c > native"),
+        "aiter is chosen on gfx1201",
+    ),
+    Specimen(
+        "I5",
+        cell(Surface.ATTENTION, "as_ROCM_AITER_FA", env=ON, target=RX7900, backend="ROCM_AITER_FA"),
+        answered("AiterFlashAttentionBackend"),
+        refused("ROCM_AITER_FA is only supported on gfx9"),
+        "AITER builds its kernels for gfx1250, gfx942, gfx950 alone",
+    ),
+    Specimen(
         "I6",
         cell(Surface.LINEAR, env=ON),
         answered("K", evidence={"a8w8: tuned row for N=512, K=256": "gfx=gfx1250, cu_num=256"}),
@@ -194,6 +208,13 @@ SPECIMENS = (
         cell(Surface.MOE, activation="kMxfp4Dynamic"),
         answered("TRITON_UNFUSED/UnfusedOAITritonExperts"),
         answered("EMULATION/OCP_MXQuantizationEmulationTritonExperts"),
+        "16-bit activations",
+    ),
+    Specimen(
+        "I12",
+        cell(Surface.MOE, activation="kMxfp4Dynamic"),
+        answered("TRITON_UNFUSED/UnfusedOAITritonExperts"),
+        answered("TRITON_UNFUSED/UnfusedOAITritonExperts", evidence={"vLLM warns": "Falling back to BF16 activations"}),
         "16-bit activations",
     ),
     Specimen(
