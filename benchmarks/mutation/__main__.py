@@ -19,14 +19,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from harness.probes.serves import surfaces_of
-
 from benchmarks.mutation.edits import Edit, edits
 from harness.bundled import matrix_path
 from harness.compare.compare import judge
 from harness.model.record import Record
 from harness.model.run import Verdict
 from harness.probes.campaign import Campaign, Request, choose, open_campaign
+from harness.probes.serves import surfaces_of
 from harness.records.writer import utc_today
 from harness.subjects import progress_on
 from harness.targets.home import cache_folder
@@ -55,6 +54,15 @@ FOREIGN = (
     "cuda",
     "flashmla",
     "zentorch",
+    "tokenspeed",
+    "b12x",
+    "cute_dsl",
+    "dynamic_4bit",
+    "hpc",
+    "moonep",
+    "machete",
+    "allspark",
+    "cutedsl",
 )
 """Words in the names of files that serve another platform alone."""
 
@@ -116,7 +124,7 @@ def sample(tree: Path, count: int, seed: int) -> list[tuple[str, Edit]]:
 def _files(tree: Path) -> Iterator[str]:
     for pattern in ROUTING:
         for path in sorted(tree.glob(pattern)):
-            if not any(word in path.name for word in FOREIGN):
+            if not any(word in path.relative_to(tree).as_posix() for word in FOREIGN):
                 yield path.relative_to(tree).as_posix()
 
 

@@ -17,6 +17,12 @@ DECIDES = re.compile(
 )
 """Names of functions that decide, by the conventions of the field."""
 
+_ELSEWHERE = re.compile(r"cpu|cuda|cutlass|flashinfer|trtllm|_sm\d|xpu", re.IGNORECASE)
+"""Functions and constants for another platform alone."""
+
+_ORDERED = re.compile(r"priorit|possible|select|fallback|get_\w*(backend|kernel)|valid_backends", re.IGNORECASE)
+"""Functions and constants in which the order of a list is a priority; elsewhere a list is a set."""
+
 _LISTS = re.compile(
     r"KERNEL|BACKEND|PRIORIT|SUPPORTED|POSSIBLE|ALLOW|QUANT|ARCH|DTYPE|supported|priorit|backends|_gfx", re.ASCII
 )
@@ -45,11 +51,12 @@ def edits(text: str) -> Iterator[Edit]:
     """Every edit of the file, each of which still parses."""
     source = _Source(text)
     for symbol, node, deciding in _scopes(ast.parse(text), ""):
+        if _ELSEWHERE.search(symbol):
+            continue
         if deciding:
             yield from _of_function(source, symbol, node)
         elif isinstance(node, ast.Assign | ast.AnnAssign) and _LISTS.search(symbol):
-            for inner in ast.walk(node):
-                yield from _of_collection(source, symbol, inner)
+            yield from _of_collections(source, symbol, node)
 
 
 class _Source:
@@ -108,7 +115,7 @@ def _of_function(source: _Source, symbol: str, function: ast.AST) -> Iterator[Ed
             for index in range(len(node.value.values)):
                 kept = [source.text(value) for at, value in enumerate(node.value.values) if at != index]
                 yield from source.edit("drop_condition", symbol, node.value, f"({' and '.join(kept)})")
-        yield from _of_collection(source, symbol, node)
+    yield from _of_collections(source, symbol, function)
 
 
 def _of_if(source: _Source, symbol: str, node: ast.If) -> Iterator[Edit]:
@@ -118,6 +125,13 @@ def _of_if(source: _Source, symbol: str, node: ast.If) -> Iterator[Edit]:
         yield from source.edit("drop_guard", symbol, node.test, f"False and ({source.text(node.test)})")
     else:
         yield from source.edit("turn_gate", symbol, node.test, f"not ({source.text(node.test)})")
+
+
+def _of_collections(source: _Source, symbol: str, scope: ast.AST) -> Iterator[Edit]:
+    compared = {id(node.comparators[0]) for node in ast.walk(scope) if isinstance(node, ast.Compare)}
+    for node in ast.walk(scope):
+        if id(node) not in compared:
+            yield from _of_collection(source, symbol, node)
 
 
 def _of_collection(source: _Source, symbol: str, node: ast.AST) -> Iterator[Edit]:
@@ -136,7 +150,7 @@ def _of_collection(source: _Source, symbol: str, node: ast.AST) -> Iterator[Edit
     for index in range(len(words)):
         kept = [word for at, word in enumerate(words) if at != index]
         yield from source.edit("drop_entry", symbol, collection, f"{whole[0]}{', '.join(kept)},{whole[-1]}")
-    if isinstance(collection, ast.List):
+    if isinstance(collection, ast.List) and collection is node and _ORDERED.search(symbol):
         swapped = ", ".join([words[1], words[0], *words[2:]])
         yield from source.edit("swap_priority", symbol, collection, f"[{swapped}]")
 

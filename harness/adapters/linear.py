@@ -14,6 +14,7 @@ from types import CodeType
 from typing import Any
 
 from harness.adapters.categories import categorise
+from harness.adapters.chains import fallback_chain
 from harness.adapters.decision import Decision, find, raised, unsupported
 from harness.adapters.gates import gate_codes, gate_evidence
 from harness.adapters.operators import operators_of
@@ -44,7 +45,11 @@ class _Missing(Exception):
 
 
 def decide_linear(cell: Cell) -> Decision:
-    """Ask vLLM which kernel a linear layer gets."""
+    """Ask vLLM which kernel a linear layer gets; with ``chain`` in the scheme, who would follow it."""
+    return fallback_chain(lambda: _decide(cell)) if cell.kernel.scheme.get("chain") else _decide(cell)
+
+
+def _decide(cell: Cell) -> Decision:
     try:
         entry, arguments = _ENTRIES[str(cell.kernel.scheme["entry"])](cell)
     except _Missing as missing:
@@ -66,7 +71,7 @@ def decide_linear(cell: Cell) -> Decision:
         evidence=(
             *_evidence(watch, kernel),
             *(operator.evidence for operator in operators_of(chosen)),
-            *layout_evidence(chosen),
+            *layout_evidence(kernel),
         ),
     )
 

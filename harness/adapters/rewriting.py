@@ -1,7 +1,7 @@
 """Kernels that rewrite their weights, and calls that reach them beside their own entry: the facts behind invariant I7.
 
-In: a kernel class of the subject. Out: evidence that it shuffles the weight after loading, and where the subject calls
-a method of it that takes weights from the caller. Read from source: nothing is run. It must not say what a kernel
+In: a kernel of the subject, as chosen. Out: evidence that it shuffles the weight after loading, and where the subject
+calls a method of it that takes weights from the caller. Read from source: nothing is run. It must not say what a kernel
 computes; a weight that is moved, padded or cast is not rewritten in this sense.
 """
 
@@ -33,10 +33,14 @@ _OF_OTHERS = frozenset({"nvidia", "xpu", "cpu", "tpu"})
 """Folders that belong to another platform than ROCm, the only one with kernels that shuffle."""
 
 
-@functools.cache
-def layout_evidence(kind: type) -> tuple[Evidence, ...]:
-    """What is known of the layout that a kernel class leaves its weight in; nothing where it leaves the plain one."""
-    rewrites = next(_rewriting(kind), "")
+def layout_evidence(kernel: object) -> tuple[Evidence, ...]:
+    """What is known of the layout that a kernel leaves its weight in; nothing where it leaves the plain one.
+
+    Args:
+        kernel: the object that the layer got, or its class where vLLM makes none yet.
+    """
+    kind = kernel if isinstance(kernel, type) else type(kernel)
+    rewrites = next(_rewriting(kind, kernel), "")
     if not rewrites:
         return ()
     name = kind.__name__
@@ -54,27 +58,47 @@ def _top(kind: type) -> str:
     return kind.__module__.partition(".")[0]
 
 
-def _rewriting(kind: type) -> Iterator[str]:
+def _rewriting(kind: type, kernel: object) -> Iterator[str]:
     """The methods that shuffle after loading, as ``Class.method``; a base counts where it is called or inherited."""
     for base in kind.__mro__:
         method = vars(base).get(_LOADED)
         if not inspect.isfunction(method):
             continue
-        called = _called(method)
-        if called & _SHUFFLES:
+        tree = _tree(method)
+        if tree is None:
+            return
+        if _calls_any(_SHUFFLES, tree, kernel):
             yield f"{base.__name__}.{_LOADED}"
-        if _LOADED not in called:
+        if not _calls_any(frozenset({_LOADED}), tree, kernel):
             return
 
 
-def _called(method: types.FunctionType) -> frozenset[str]:
-    """Bare names of the functions that a method calls; none where its source is not to be had."""
+@functools.cache
+def _tree(method: types.FunctionType) -> ast.Module | None:
+    """The syntax tree of a method; None where its source is not to be had."""
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(method)))
+        return ast.parse(textwrap.dedent(inspect.getsource(method)))
     except (OSError, SyntaxError):
-        return frozenset()
-    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    return frozenset(ast.unparse(function).rpartition(".")[2] for function in calls)
+        return None
+
+
+def _calls_any(names: frozenset[str], node: ast.AST, kernel: object) -> bool:
+    """Whether code calls a function of one of these names, leaving out what a switch of the kernel keeps it from."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in names:
+        return True
+    off = isinstance(node, ast.If) and _is_off(node.test, kernel)
+    children = node.orelse if isinstance(node, ast.If) and off else ast.iter_child_nodes(node)
+    return any(_calls_any(names, child, kernel) for child in children)
+
+
+def _is_off(test: ast.expr, kernel: object) -> bool:
+    """Whether a condition is an attribute of the kernel that is set to something false: ``self.use_bpreshuffle``."""
+    return (
+        isinstance(test, ast.Attribute)
+        and isinstance(test.value, ast.Name)
+        and test.value.id == "self"
+        and not getattr(kernel, test.attr, True)
+    )
 
 
 def _is_entry(base: type, method: str) -> bool:

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from packaging.version import Version
 
@@ -54,6 +55,8 @@ class _Hit:
     """One piece of evidence. Sorted, the best comes first."""
 
     names: Names
+    about: bool
+    """Whether it has the file's own name in its words: ``mxfp8`` for ``oracle/mxfp8.py``."""
     by: Caught | None
     record: Record
     words: str
@@ -61,8 +64,8 @@ class _Hit:
     """Rule, symbol and kernel of a finding."""
 
     @property
-    def order(self) -> tuple[int, bool, str]:
-        return _RANK[self.names], self.by is Caught.EXPECTATION, self.record.id
+    def order(self) -> tuple[int, bool, bool, str]:
+        return _RANK[self.names], not self.about, self.by is Caught.EXPECTATION, self.record.id
 
 
 def replayed(entry: ReplayEntry, bad: Mapping[str, Record], fixed: Mapping[str, Record]) -> Replayed:
@@ -142,9 +145,10 @@ def _flagged(entry: ReplayEntry, pairs: Iterable[tuple[Record, Record]]) -> Iter
         for finding in before.findings:
             if finding.rule not in kept:
                 by = Caught.EXPECTATION if finding.rule == _EXPECTATION else Caught.INVARIANT
-                names = _names(entry, _text_of(before, finding))
+                text = _text_of(before, finding)
                 words = f"{finding.rule} at {finding.symbol}: {finding.message}"
-                yield _Hit(names, by, before, words, (finding.rule, finding.symbol, before.kernel))
+                flag = (finding.rule, finding.symbol, before.kernel)
+                yield _Hit(_names(entry, text), _about(entry, text), by, before, words, flag)
 
 
 def _flags(record: Record) -> Iterator[tuple[str, str, str]]:
@@ -157,8 +161,8 @@ def _different(entry: ReplayEntry, pairs: Iterable[tuple[Record, Record]]) -> It
         verdict, why = judge(before, after)
         row = Row(id=before.id, verdict=verdict, why=why, before=before, after=after)
         if verdict in _DIFFERENT or (verdict is Verdict.KNOWN and is_rerouted(row)):
-            names = _names(entry, f"{_text_of(before)} {_text_of(after)} {why}")
-            yield _Hit(names, None, before, f"{verdict}: {why}")
+            text = f"{_text_of(before)} {_text_of(after)} {why}"
+            yield _Hit(_names(entry, text), _about(entry, text), None, before, f"{verdict}: {why}")
 
 
 def _text_of(record: Record, finding: Finding | None = None) -> str:
@@ -177,6 +181,10 @@ def _names(entry: ReplayEntry, text: str) -> Names:
     if any(parts[-1] in words for parts in dotted):
         return Names.SYMBOL
     return Names.CLASS if any(not words.isdisjoint(parts[:-1]) for parts in dotted) else Names.SURFACE
+
+
+def _about(entry: ReplayEntry, text: str) -> bool:
+    return PurePosixPath(entry.file).stem in text
 
 
 def _nothing(scope: Scope, before: Mapping[str, Record], pairs: Sequence[tuple[Record, Record]]) -> str:

@@ -71,22 +71,24 @@ _QUANT = _form(r"k[A-Z]\w+", "a name of quant_utils like kFp8StaticTensorSym")
 _GROUP = Key(_is_group, "-1 or a whole number above 0")
 _SYMBOL = _form(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", "dotted.module:Name")
 _VARIABLES = _form(r"[A-Z][A-Z0-9_]*=\S*( [A-Z][A-Z0-9_]*=\S*)*", "variables as K=V K=V").optional
-_SCALED: Keys = {"activation": _QUANT, "weight": _QUANT}
+_CHAIN = {"chain": _FLAG.optional}
+_SCALED: Keys = {"activation": _QUANT, "weight": _QUANT, **_CHAIN}
 
 LINEAR: Mapping[str, Keys] = {
     "fp8": _SCALED,
     "wfp8a16": _SCALED,
-    "int8": {"channelwise": _FLAG, "static": _FLAG, "symmetric": _FLAG},
+    "int8": {**_CHAIN, "channelwise": _FLAG, "static": _FLAG, "symmetric": _FLAG},
     "mp": {
+        **_CHAIN,
         "weight_type": _one_of("uint4b8", "uint4", "uint8b128", "uint8"),  # names of vllm.scalar_type.scalar_types
         "group_size": _GROUP,
         "zero_points": _FLAG,
         "dtype": _one_of("bfloat16", "float16"),
     },
-    "mxfp4": {"activation": _QUANT.optional},
-    "mxfp6": {"weight": _QUANT, "activation": _QUANT.optional},
-    "mxfp8": {},
-    "nvfp4": {"a16": _FLAG.optional},
+    "mxfp4": {**_CHAIN, "activation": _QUANT.optional},
+    "mxfp6": {**_CHAIN, "weight": _QUANT, "activation": _QUANT.optional},
+    "mxfp8": {**_CHAIN},
+    "nvfp4": {**_CHAIN, "a16": _FLAG.optional},
 }
 """Keys of a linear scheme beside ``entry``, by its entry: the parameters of vLLM's selectors, read in 0.20 to 0.33."""
 

@@ -105,6 +105,18 @@ def test_a_kernel_that_replaces_the_shuffling_does_not(package: Package) -> None
     )
 
 
+@pytest.mark.parametrize(("switch", "rewrites"), [(True, True), (False, False)])
+def test_what_a_switch_of_the_kernel_keeps_from_running_is_not_told(
+    package: Package, switch: bool, rewrites: bool
+) -> None:
+    line = "        layer.weight = rocm"
+    kind = package(SHUFFLING.replace(line, f"        if self.shuffles:\n    {line}"), models__m=CALL)
+    kernel = kind()
+    kernel.shuffles = switch
+    assert bool(layout_evidence(kernel)) is rewrites
+    assert layout_evidence(kind), "a class alone may be either"
+
+
 def test_a_class_without_source_has_nothing_to_tell() -> None:
     made: dict[str, Any] = {"__name__": "harness.made"}
     exec("class Kernel:\n    def process_weights_after_loading(self): shuffle_weight()", made)

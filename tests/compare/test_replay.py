@@ -134,6 +134,15 @@ def test_the_closest_evidence_is_shown_and_counts(record: Any) -> None:
     assert seen.d1_names is Names.SURFACE
 
 
+def test_of_equally_close_evidence_the_one_with_the_file_s_name_in_it_comes_first(record: Any) -> None:
+    entry = ENTRY.model_copy(update={"file": "vllm/model_executor/layers/fused_moe/oracle/mxfp8.py", "symbol": "f"})
+    bad = [
+        record(name, BROKEN, surface=Surface.MOE, kernel=kernel) for name, kernel in (("a", "int8"), ("b", "mxfp8_x"))
+    ]
+    fixed = [record(name, surface=Surface.MOE) for name in "ab"]
+    assert replayed(entry, by_id(*bad), by_id(*fixed)).evidence.startswith("b: ")
+
+
 @pytest.mark.parametrize(
     "fields",
     [

@@ -67,7 +67,7 @@ def _given(cell: Cell, seen: Observation) -> Iterator[str]:
     """Names of the classes that the answer would put to work on the device."""
     match cell.kernel.surface:
         case Surface.LINEAR:
-            yield first_choice(cell, seen)
+            yield from (seen.chosen or "").split(" > ")
         case Surface.MOE:
             yield first_choice(cell, seen).rpartition("/")[2]
         case Surface.ALLOWLIST:

@@ -41,9 +41,8 @@ def variables(cell: Cell) -> Mapping[str, str]:
 
 
 def first_choice(cell: Cell, seen: Observation) -> str:
-    """What an answer puts to work: the chosen kernel, and of a ranking the first."""
-    chosen = seen.chosen or ""
-    return chosen.partition(" > ")[0] if cell.kernel.surface is Surface.IR_OP else chosen
+    """What an answer puts to work: the chosen kernel, and of a ranking or a chain the first."""
+    return (seen.chosen or "").partition(" > ")[0]
 
 
 def explicit(cell: Cell) -> bool:
