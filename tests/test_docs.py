@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli import group
+from harness.cli.upstream import command as upstream
 from harness.matrix import Matrix, load_matrix, select
 from harness.matrix.schema import EnvironmentEntry, KnownFailureEntry, MatrixFile, ModelEntry, Selection
 from harness.model.cell import Surface, Tier
@@ -119,7 +120,7 @@ def check_selection(context: click.Context, matrix: Matrix) -> None:
     """The words of a command name what exists, and select at least one cell of ``matrix``."""
     params = context.params
     chosen = {key: params[key] for key in SELECTION if key in params}
-    chosen |= {f"{key}s": (params[key],) for key in ("model", "target") if key in params}
+    chosen |= {f"{key}s": (params[key],) for key in ("model", "target") if params.get(key)}
     if "cell_id" in params:
         chosen["ids"] = (params["cell_id"],)
     select(matrix.cells, **chosen, all_targets=TARGETS.values())
@@ -174,8 +175,9 @@ def test_a_documented_command_parses_and_selects_something(words, matrix):
 )
 def test_the_options_for_pytest_exist(words, matrix, pytestconfig):
     missing = object()
+    own = {name for parameter in upstream.params for name in parameter.opts} if "--upstream" in words else set()
     for word in words:
-        if word.startswith("--"):
+        if word.startswith("--") and word not in own:
             assert pytestconfig.getoption(word.partition("=")[0], missing) is not missing, word
     marks = {target.mark for target in matrix.targets.values()} | {f"tier_{tier}" for tier in Tier}
     assert {words[i + 1] for i, word in enumerate(words) if word == "-m"} <= marks
@@ -192,6 +194,8 @@ def test_a_command_in_the_text_exists_with_its_options(page):
         if isinstance(command, click.Group) and len(words) > 2:
             command = command.get_command(click.Context(command), words[2])
             assert command is not None, span
+        if "--upstream" in words:
+            command = upstream
         options = {word for word in words if word.startswith("--")}
         assert options <= {name for parameter in command.params for name in parameter.opts}, span
 

@@ -50,6 +50,8 @@ def decide_linear(cell: Cell) -> Decision:
 
 
 def _decide(cell: Cell) -> Decision:
+    if find(_MODULE, "__name__") is None:  # vllm<0.17: its kernels are elsewhere
+        return unsupported(f"module {_MODULE}")
     try:
         entry, arguments = _ENTRIES[str(cell.kernel.scheme["entry"])](cell)
     except _Missing as missing:
@@ -138,7 +140,8 @@ def _candidates(walks: list[Returned], chosen: str | None) -> tuple[Candidate, .
     if forced is not None and (offered is None or chosen == forced.__name__):
         taken = chosen == forced.__name__
         reason = "" if taken else str(variables.get("reason") or variables.get("failure_reason") or "")
-        return (_candidate(forced.__name__, taken, reason),)
+        # a forced kernel that is refused for another reason than its own predicates' was not asked
+        return (_candidate(forced.__name__, taken or (False if reason else None), reason),)
     names = [kernel.__name__ for kernel in offered or ()]
     reasons = list(variables.get("failure_reason_list", variables.get("failure_reasons", ())))
     passed = [_candidate(name, False, reason.strip()) for name, reason in zip(names, reasons, strict=False)]

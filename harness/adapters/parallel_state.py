@@ -8,24 +8,24 @@ not communicate: nothing here tells what the numbers would be.
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
 from typing import Any
 
 _STATE = "vllm.distributed.parallel_state"
 
 
-def be_rank_0_of(tp: int, folder: Path, *, ep: bool) -> None:
+def be_rank_0_of(tp: int, *, ep: bool) -> None:
     """Be rank 0 of ``tp`` ranks, until this is called again. vLLM's configuration must be set.
 
     Args:
         tp: tensor-parallel size.
-        folder: an empty folder for the file by which the one process finds itself; used by the first call only.
         ep: whether the experts are spread over the same ranks.
     """
+    import torch
+
     state = importlib.import_module(_STATE)
-    if not torch_is_initialized():
-        method = f"file://{folder / 'rendezvous'}"
-        state.init_distributed_environment(1, 0, distributed_init_method=method, local_rank=0, backend="gloo")
+    if not torch.distributed.is_initialized():  # in memory: there is nobody to find
+        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    state.init_distributed_environment(world_size=1, rank=0, local_rank=0, backend="gloo")
     if state.model_parallel_is_initialized():
         state.destroy_model_parallel()
     state.initialize_model_parallel(1)
@@ -36,13 +36,6 @@ def be_rank_0_of(tp: int, folder: Path, *, ep: bool) -> None:
         group.world_size = tp
         group.ranks = list(range(tp))
         group.device_communicator = ShapeCommunicator(tp)
-
-
-def torch_is_initialized() -> bool:
-    """Whether this process has its group of one already."""
-    import torch
-
-    return bool(torch.distributed.is_initialized())
 
 
 class ShapeCommunicator:

@@ -36,7 +36,7 @@ _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size
 """Sizes that transformers fills in silently where a ``config.json`` lacks them."""
 
 _REFUSALS = (ValueError, NotImplementedError, AssertionError)
-"""What vLLM raises with a sentence of its own; an assertion for sizes that do not divide."""
+"""What vLLM raises with a sentence of its own (an assertion for sizes that do not divide); so do its RuntimeErrors."""
 
 _FOREIGN = ("/torch/", "/triton/")
 """Files whose own exceptions say what this machine lacks, not what vLLM thinks of the model."""
@@ -64,9 +64,8 @@ def built(cell: Cell) -> Iterator[Built]:
         for context in (on_meta_device(), _inspecting_here()):
             stack.enter_context(context)
         try:
-            folder = stack.enter_context(_folder(text))
-            config = stack.enter_context(_configured(folder, tp, ep=ep))
-            be_rank_0_of(tp, folder, ep=ep)
+            config = stack.enter_context(_configured(stack.enter_context(_folder(text)), tp, ep=ep))
+            be_rank_0_of(tp, ep=ep)
             model = construct(config)
             found: Built = _found(model), functools.partial(all_passes, model, config)
         except Exception as error:  # whatever it is, it is the observation
@@ -100,7 +99,8 @@ def ending(error: Exception) -> Decision:
     file = _innermost_file(error)
     if device_code(error) or any(part in file for part in _FOREIGN):
         return Decision(Ended.INDETERMINATE, symbol=what.symbol, detail=f"cannot tell. Here: {what.detail}")
-    if isinstance(error, _REFUSALS) and words:
+    own = isinstance(error, RuntimeError) and "/vllm/" in file
+    if (own or isinstance(error, _REFUSALS)) and words:
         return Decision(Ended.REFUSED, symbol=what.symbol, detail=words)
     return what
 

@@ -132,6 +132,10 @@ def observe(simulation: Simulation, cell: Cell) -> Observation:
         if more.unanswerable or _differs(decision, other):
             ways = f"If so: {_outcome(decision)}; if not: {_outcome(other)}"
             decision = _undecided(notes.unknown + more.unanswerable, ways, decision)
+        else:  # what differs beside the decision is not known either
+            evidence = tuple(item for item in decision.evidence if item in other.evidence)
+            findings = tuple(item for item in decision.findings if item in other.findings)
+            decision = dataclasses.replace(decision, evidence=evidence, findings=findings)
     return Observation(
         ended=decision.ended,
         chosen=decision.chosen,

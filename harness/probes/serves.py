@@ -1,7 +1,7 @@
 """Which surfaces a file of vLLM serves: where a change of the file can show.
 
-In: a path below the subject's tree. Out: surfaces. One table, the same for every release: a path that a release does not
-have matches nothing there. Pure.
+In: a path below the subject's tree. Out: surfaces. One table, the same for every release: a path that a release does
+not have matches nothing there. Pure.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PLATFORM = frozenset(
 
 _SERVES: Mapping[str, frozenset[Surface]] = {
     "vllm/platforms/*": _PLATFORM,
-    "vllm/platforms/rocm.py": _PLATFORM | {Surface.UNQUANTIZED_GEMM, Surface.MOE, Surface.LINEAR},
+    "vllm/platforms/rocm.py": frozenset({Surface.UNQUANTIZED_GEMM, Surface.MOE}),
     "vllm/_aiter_ops.py": frozenset(
         {
             Surface.AITER_GATE,

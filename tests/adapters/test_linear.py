@@ -220,11 +220,11 @@ def test_every_entry_point_of_the_matrix_is_answered_by_the_default_release(rout
     assert unanswered == {}
 
 
-def test_an_answer_is_the_one_accepted_candidate_of_the_walk(routes: dict[str, Record]) -> None:
+def test_an_answer_is_what_the_walk_accepted(routes: dict[str, Record]) -> None:
     for record in routes.values():
         taken = [one.name for one in record.candidates if one.accepted]
         if record.surface == "linear" and record.candidates and record.chosen:
-            assert taken == [record.chosen], record.id
+            assert sorted(taken) == sorted(record.chosen.split(" > ")), record.id  # a chain takes several
 
 
 def test_every_candidate_that_was_passed_over_has_vllm_s_reason(routes: dict[str, Record]) -> None:

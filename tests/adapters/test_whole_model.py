@@ -41,6 +41,19 @@ def test_a_sentence_of_vllm_is_a_refusal_and_anything_else_is_not(error: Excepti
     assert decision.detail.startswith(words)
 
 
+def test_a_runtime_error_is_a_refusal_where_vllm_s_own_code_raised_it() -> None:
+    def raised_in(path: str) -> Exception:
+        try:
+            exec(compile("raise RuntimeError('MLA attention requires FlashAttention')", path, "exec"))
+        except RuntimeError as error:
+            return error
+        raise AssertionError
+
+    assert ending(raised_in("/subject/vllm/attention.py")).ended is Ended.REFUSED
+    assert ending(raised_in("/site-packages/other/file.py")).ended is Ended.RAISED
+    assert ending(raised_in("/site-packages/torch/_meta.py")).ended is Ended.INDETERMINATE
+
+
 def test_sizes_are_those_of_the_type_of_model_by_all_their_names() -> None:
     assert {"hidden_size"} in _sizes("llama")
     assert {"hidden_size", "n_embd"} in _sizes("gpt2")

@@ -26,6 +26,14 @@ class Kernel:
     def forward(self, x):
         if x is None:
             return None
+
+    def is_supported_on_cpu(self):
+        if not on_gfx9():
+            return False
+
+
+def select_kernel():
+    return [KernelB, KernelA]
 """
 
 
@@ -47,7 +55,7 @@ def edited(edit: Edit) -> str:
         ("drop_entry", "_POSSIBLE_KERNELS", "[KernelB,]"),
         ("drop_entry", "Kernel.SUPPORTED", "[torch.float16,]"),
         ("swap_priority", "_POSSIBLE_KERNELS", "[KernelB, KernelA]"),
-        ("swap_priority", "Kernel.is_supported", "[KernelA, KernelB]"),
+        ("swap_priority", "select_kernel", "[KernelA, KernelB]"),
     ],
 )
 def test_each_kind_of_decision_can_be_weakened(kind: str, symbol: str, words: str) -> None:
@@ -55,7 +63,12 @@ def test_each_kind_of_decision_can_be_weakened(kind: str, symbol: str, words: st
 
 
 def test_code_that_does_not_decide_and_shapes_are_left_alone() -> None:
-    assert {edit.symbol for edit in edits(CODE)} == {"_POSSIBLE_KERNELS", "Kernel.SUPPORTED", "Kernel.is_supported"}
+    assert {edit.symbol for edit in edits(CODE)} == {
+        "_POSSIBLE_KERNELS",
+        "Kernel.SUPPORTED",
+        "Kernel.is_supported",
+        "select_kernel",
+    }
 
 
 @given(st.sampled_from(sorted(edits(CODE), key=repr)))

@@ -102,7 +102,7 @@ def test_each_test_becomes_a_cell_with_its_own_end(upstream: Callable[..., Done]
     for name, (_, words) in OUTCOMES.items():
         assert words in found[name]["reason"], name
     assert done.returncode == 1
-    again = shlex.split(found["test_half[2]"]["reproduce"])[2:4] + ["--target", "gfx1100"]
+    again = [*shlex.split(found["test_half[2]"]["reproduce"])[2:4], "--target", "gfx1100"]
     alone = records(upstream(f"path:{subject}", *again, "--out", "again"))
     assert {name: record["outcome"] for name, record in alone.items()} == {"test_half[2]": "failed"}
 

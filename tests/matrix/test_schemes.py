@@ -31,7 +31,7 @@ BROKEN = [
     (MP, "false", "0", "0, dtype", "wrong value for 'zero_points' (got 0; expected true or false)", ""),
     (MP, "bfloat16", "bfloat1", "bfloat1", "wrong value for 'dtype' (got 'bfloat1'; ", "Did you mean 'bfloat16'?"),
     ("entry: nvfp4, a16: true", "a16", "a_16", "a_16", "unknown key (got 'a_16')", "Did you mean 'a16'?"),
-    ("entry: mxfp8", "mxfp8", "mxfp8, a16: true", "a16", "unknown key (got 'a16')", "Known: entry, env, needs."),
+    ("entry: mxfp8", "mxfp8", "mxfp8, a16: true", "a16", "unknown key (got 'a16')", "Known: chain, entry, env, needs."),
 ]  # fmt: skip
 
 

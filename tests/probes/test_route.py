@@ -112,6 +112,14 @@ def test_an_assumption_that_changes_nothing_leaves_the_answer(asker: Asker) -> N
     assert (seen.ended, seen.chosen, asker.times) == (Ended.ANSWERED, "Fast", 2)
 
 
+def test_what_hangs_on_an_assumption_beside_the_answer_is_not_told(asker: Asker) -> None:
+    both, one = Evidence(question="is_enabled()", answer="True"), Evidence(question="is_tuned()", answer="True")
+    fault = Finding(rule="layout", symbol="f", message="m")
+    yes = dataclasses.replace(FAST, evidence=(both, one), findings=(fault,))
+    seen = asker.observe(_assuming(asker, yes, dataclasses.replace(FAST, evidence=(both,))))
+    assert (seen.ended, seen.evidence, seen.findings) == (Ended.ANSWERED, (both,), ())
+
+
 PASSED_OVER = dataclasses.replace(FAST, candidates=(Candidate(name="Slow", accepted=False, reason="not tuned"),))
 
 

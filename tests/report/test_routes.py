@@ -61,7 +61,7 @@ def test_a_run_without_rocm_is_never_folded(samples: ModuleType) -> None:
 
 def test_surfaces_that_answer_about_the_target_choose_nothing(samples: ModuleType) -> None:
     facts = [samples.record(surface.value, surface=surface) for surface in Surface]
-    choose = {"linear", "moe", "attention", "unquantized_gemm", "allowlist", "guard", "upstream"}
+    choose = {"linear", "moe", "attention", "unquantized_gemm", "allowlist", "guard", "upstream", "whole_model"}
     assert {record.surface.value for record in facts} - set(FACTS) == choose
     assert sum(block.cells for block in overview(facts, limit=9)) == len(choose)
     assert sum(scheme.cells for family in families(facts) for scheme in family.schemes) == len(choose)

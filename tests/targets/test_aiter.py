@@ -235,6 +235,14 @@ def test_the_fp8_format_that_every_aiter_gives_a_target_is_known(stand_in: Insta
     assert importlib.import_module("aiter").dtypes.fp8 is getattr(torch, name)
 
 
+@pytest.mark.parametrize(("name", "of_torch"), [("bf16", "bfloat16"), ("fp16", "float16"), ("i32", "int32")])
+def test_a_data_type_that_is_another_name_of_torch_s_is_known_everywhere(
+    stand_in: Install, name: str, of_torch: str
+) -> None:
+    stand_in("gfx1201/RX9070XT")
+    assert getattr(importlib.import_module("aiter").dtypes, name) is getattr(torch, of_torch)
+
+
 def test_an_fp8_format_that_hangs_on_aiter_s_version_is_not_guessed(stand_in: Install, journal: Journal) -> None:
     stand_in("gfx1201/RX9070XT")
     with pytest.raises(SimulationLimit, match=r"aiter\.dtypes\.fp8"):

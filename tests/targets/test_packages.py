@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -167,6 +168,13 @@ def test_an_attribute_of_a_stand_in_s_function_is_a_limit_too(journal: Journal) 
     with pytest.raises(SimulationLimit):
         module.VERSION.startswith("1.")
     assert journal.unanswerable == ["what made_up.VERSION.startswith does"]
+
+
+def test_the_parameters_of_a_stand_in_s_function_are_assumed_and_none_has_a_name(journal: Journal) -> None:
+    sys.meta_path.insert(0, StandInFinder("made_up", journal))
+    signature = inspect.signature(importlib.import_module("made_up.ops").matmul)
+    assert str(signature) == "(*args, **kwargs)"
+    assert set(journal.unknown) == {"which parameters made_up.ops.matmul takes"}
 
 
 def test_a_stand_in_has_no_dunder_that_python_itself_looks_for(journal: Journal) -> None:

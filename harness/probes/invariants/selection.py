@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from harness.adapters.gates import GATES_THAT_READ
 from harness.model.cell import FROM_COMMANDS, Cell, Surface
 from harness.model.record import Ended, Finding, Observation
 from harness.model.target import Platform
@@ -108,7 +109,9 @@ def tuned_for_this_device(cell: Cell, seen: Observation) -> Iterator[Finding]:
         if gfx not in ("any", cell.target.gfx) or units not in ("any", str(cell.target.cu_count)):
             here = f"gfx={cell.target.gfx}, cu_num={cell.target.cu_count}"
             message = f"a gate takes a row of {gfx} with {units} compute units for one of {here} ({item.source})"
-            yield Finding(rule="I6", symbol=seen.symbol or first_choice(cell, seen), message=message)
+            gate = next((gate for gate, base in GATES_THAT_READ.items() if item.question.startswith(f"{base}: ")), "")
+            symbol = f"rocm_aiter_ops.{gate}" if gate else seen.symbol or first_choice(cell, seen)
+            yield Finding(rule="I6", symbol=symbol, message=message)
 
 
 def exact_request(cell: Cell, seen: Observation) -> Iterator[Finding]:

@@ -171,8 +171,8 @@ SPECIMENS = (
     Specimen(
         "I6",
         cell(Surface.LINEAR, env=ON),
-        answered("K", evidence={"a8w8: tuned row for N=512, K=256": "gfx=gfx1250, cu_num=256"}),
-        answered("K", evidence={"a8w8: tuned row for N=512, K=256": "gfx=gfx942, cu_num=304"}),
+        answered("K", evidence={"a8w8_tuned_gemm: tuned row for N=512, K=256": "gfx=gfx1250, cu_num=256"}),
+        answered("K", evidence={"a8w8_tuned_gemm: tuned row for N=512, K=256": "gfx=gfx942, cu_num=304"}),
         "a row of gfx1250",
     ),
     Specimen(

@@ -67,6 +67,11 @@ def test_the_docs_explain_every_rule() -> None:
     assert rows == [(invariant.rule, invariant.name) for invariant in INVARIANTS]
 
 
+def test_a_row_of_another_device_is_the_fault_of_the_gate_that_read_it() -> None:
+    (one,) = [one for one in specimens.SPECIMENS if one.rule == "I6"]
+    assert broken(one.cell, one.faulty)[0].symbol == "rocm_aiter_ops.is_per_token_w8a8_gemm_tuned"
+
+
 def test_a_backend_that_the_user_names_is_no_disobedience() -> None:
     cell = specimens.cell(specimens.Surface.MOE, backend="aiter")
     assert broken(cell, specimens.answered("AITER/AiterExperts")) == ()
