@@ -50,7 +50,7 @@ class Engine:
     workers: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
     start: Start = Start.FORK_SERVER
     limits: Limits = field(default_factory=Limits)
-    probe: str = PROBE
+    probe: str = field(default_factory=lambda: PROBE)
     """Module that answers the cells inside a worker."""
     on_start: Callable[[int], None] = lambda _pid: None
     """Told the process id of each worker that starts."""
