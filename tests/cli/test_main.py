@@ -11,7 +11,7 @@ from harness.bundled import matrix_path
 from harness.model.record import Outcome, Record
 
 CPU = ("--target", "cpu", "--kernel", "fp8_block", "--model", "qwen3-0.6b")
-GUARD = ("--target", "cpu", "--tier", "guard")
+GUARD = ("--target", "cpu", "--kernel", "w8a8_triton_block_scaled_mm")
 
 
 def test_a_clean_check_exits_0_and_ends_with_the_verdict_and_a_report_that_is_there(gfxloop, tmp_path):
