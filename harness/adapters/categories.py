@@ -9,7 +9,10 @@ from harness.model.record import Category
 _RULES: tuple[tuple[Category, str], ...] = (
     (Category.TUNED_TABLE, r"\btuned\b|tuned list"),
     (Category.ENVIRONMENT, r"VLLM_[A-Z0-9_]+|environment variable|requires setting|enabled by|batch.?invarian"),
-    (Category.PACKAGE, r"not installed|not available|package|requires `?\w+`? to be installed|not built|compiled|\w required$"),
+    (
+        Category.PACKAGE,
+        r"not installed|not available|package|requires `?\w+`? to be installed|not built|compiled|\w required$",
+    ),
     (
         Category.ARCHITECTURE,
         r"capability|CDNA|RDNA|gfx|\bSM\d|sm_?\d|MI3|Hopper|Blackwell|Ampere|AMX|AVX|FP8 scaled-MM support|native",
