@@ -12,9 +12,9 @@ from dataclasses import replace
 from types import CodeType
 from typing import Any
 
-from harness.adapters.attention_requests import PREFILL, Missing, class_name, first_of, question, run_around, selected
+from harness.adapters.attention_requests import PREFILL, class_name, first_of, question, run_around, selected
 from harness.adapters.categories import categorise
-from harness.adapters.decision import Decision, find, raised, unsupported
+from harness.adapters.decision import Decision, Missing, find, raised, unsupported
 from harness.adapters.gates import gate_codes, gate_evidence
 from harness.adapters.watch import Returned, Watch, code_of
 from harness.model.cell import Cell

@@ -13,8 +13,8 @@ import typing
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from harness.adapters.attention_requests import Missing, class_name, member_of, run_around
-from harness.adapters.decision import Decision, find, raised, unsupported
+from harness.adapters.attention_requests import class_name, member_of, run_around
+from harness.adapters.decision import Decision, Missing, find, raised, unsupported
 from harness.adapters.watch import accepted_arguments
 from harness.model.cell import Cell
 from harness.model.record import Candidate, Category, Ended, Evidence, Finding

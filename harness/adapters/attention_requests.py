@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from harness.adapters.decision import find
+from harness.adapters.decision import Missing, find
 from harness.adapters.watch import accepted_arguments
 from harness.model.cell import Cell
 
@@ -51,10 +51,6 @@ _HEADS = 16
 _HEAD_SIZE = 128
 
 Question = tuple[Callable[..., Any], Mapping[str, Any]]
-
-
-class Missing(Exception):
-    """The release lacks something that the question needs."""
 
 
 def question(cell: Cell) -> Question:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from harness.adapters.decision import Decision
+from harness.adapters.switches import kept_environment
 from harness.model.record import Candidate, Ended
 
 _VARIABLE = "VLLM_DISABLED_KERNELS"
@@ -20,20 +21,14 @@ _SEPARATOR = " > "
 
 def fallback_chain(ask: Callable[[], Decision]) -> Decision:
     """Ask again and again, each time without the kernel that was taken last."""
-    before = os.environ.get(_VARIABLE)
     taken: list[str] = []
-    try:
+    with kept_environment():
         while True:
             os.environ[_VARIABLE] = ",".join(taken)
             last = ask()
             if last.ended is not Ended.ANSWERED or last.chosen is None or last.chosen in taken:
                 break
             taken.append(last.chosen)
-    finally:
-        if before is None:
-            del os.environ[_VARIABLE]
-        else:
-            os.environ[_VARIABLE] = before
     if not taken or last.ended is Ended.RAISED:
         return last
     return replace(

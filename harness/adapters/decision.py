@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +44,22 @@ def find(module: str, name: str) -> Any:
 def unsupported(capability: str) -> Decision:
     """The release lacks ``capability``, said in words a person can act on."""
     return Decision(Ended.UNSUPPORTED, detail=f"this vLLM has no {capability}")
+
+
+def answered(ask: Callable[[], Decision]) -> Decision:
+    """What ``ask`` decides, with what the release lacks and what the subject raises put as decisions.
+
+    Raises:
+        ImportError: the surface's own module cannot be imported; the probe tells whose fault that is.
+    """
+    try:
+        return ask()
+    except Missing as missing:
+        return unsupported(str(missing))
+    except ImportError:
+        raise
+    except Exception as error:  # the subject's own fault, whatever its type, is the observation
+        return raised(error)
 
 
 def raised(error: BaseException, candidates: tuple[Candidate, ...] = ()) -> Decision:

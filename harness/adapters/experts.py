@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.adapters.decision import Decision, find, raised, unsupported
-from harness.adapters.moe_config import CONFIG, Missing, activations, parallel_config, quant_key
+from harness.adapters.decision import Decision, Missing, find, raised, unsupported
+from harness.adapters.moe_config import CONFIG, activations, parallel_config, quant_key
 from harness.model.cell import Cell
 from harness.model.record import Candidate, Category, Ended
 

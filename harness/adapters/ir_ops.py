@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from harness.adapters.decision import Decision, Missing, find, raised, unsupported
+from harness.adapters.decision import Decision, Missing, answered, find
 from harness.adapters.engine_config import configured
 from harness.adapters.watch import accepted_arguments
 from harness.model.cell import Cell
@@ -36,14 +36,7 @@ _INPUTS: Mapping[str, Mapping[str, Any]] = {
 def decide_ir_op(cell: Cell) -> Decision:
     """Ask for the ranking, the dispatch or the support of one operator."""
     ask, name, detail, *_ = cell.kernel.name.split(".")  # a fourth word tells cells of one question apart
-    try:
-        return _ASKS[ask](_operator(name), detail)
-    except Missing as missing:
-        return unsupported(str(missing))
-    except ImportError:
-        raise  # of the surface's own module: the probe tells whose fault that is
-    except Exception as error:  # the subject's own fault, whatever its type, is the observation
-        return raised(error)
+    return answered(lambda: _ASKS[ask](_operator(name), detail))
 
 
 def _order(operator: Any, run: str) -> Decision:

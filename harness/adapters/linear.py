@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.adapters.categories import categorise
 from harness.adapters.chains import fallback_chain
-from harness.adapters.decision import Decision, find, raised, unsupported
+from harness.adapters.decision import Decision, Missing, find, raised, unsupported
 from harness.adapters.gates import gate_codes, gate_evidence
 from harness.adapters.operators import operators_of
 from harness.adapters.rewriting import layout_evidence
@@ -40,10 +40,6 @@ _FUSED = ("qkv", "gate_up")
 """Layers whose weight is several projections in one, by the names vLLM's models give them."""
 
 
-class _Missing(Exception):
-    """The release lacks something that the request needs."""
-
-
 def decide_linear(cell: Cell) -> Decision:
     """Ask vLLM which kernel a linear layer gets; with ``chain`` in the scheme, who would follow it."""
     return fallback_chain(lambda: _decide(cell)) if cell.kernel.scheme.get("chain") else _decide(cell)
@@ -54,7 +50,7 @@ def _decide(cell: Cell) -> Decision:
         return unsupported(f"module {_MODULE}")
     try:
         entry, arguments = _ENTRIES[str(cell.kernel.scheme["entry"])](cell)
-    except _Missing as missing:
+    except Missing as missing:
         return unsupported(str(missing))
     linear = importlib.import_module(_MODULE)
     with Watch({**_selector_codes(linear), **gate_codes()}) as watch:
@@ -174,7 +170,7 @@ _Request = tuple[Callable[..., Any], Mapping[str, Any]]
 def _entry(name: str) -> Callable[..., Any]:
     found: Callable[..., Any] | None = find(_MODULE, name)
     if found is None:
-        raise _Missing(f"{_MODULE}.{name}")
+        raise Missing(f"{_MODULE}.{name}")
     return found
 
 
@@ -184,7 +180,7 @@ def _quant_key(cell: Cell, role: str) -> Any:
         return None
     key = find(_KEYS, str(name))
     if key is None:
-        raise _Missing(f"quantization key {name}")
+        raise Missing(f"quantization key {name}")
     return key
 
 

@@ -14,9 +14,9 @@ from enum import Enum
 from typing import Any
 
 from harness.adapters.categories import categorise
-from harness.adapters.decision import Decision, find, raised, unsupported
+from harness.adapters.decision import Decision, Missing, find, raised, unsupported
 from harness.adapters.gates import gate_codes, gate_evidence
-from harness.adapters.moe_config import KERNEL, Missing, moe_config, quant_key
+from harness.adapters.moe_config import KERNEL, moe_config, quant_key
 from harness.adapters.watch import Returned, Watch, accepted_arguments
 from harness.model.cell import Cell
 from harness.model.record import Candidate, Ended, Evidence

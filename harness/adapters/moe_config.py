@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from harness.adapters.decision import find
+from harness.adapters.decision import Missing, find
 from harness.adapters.watch import accepted_arguments
 
 CONFIG = "vllm.model_executor.layers.fused_moe.config"
@@ -20,10 +20,6 @@ _ACTIVATIONS = "vllm.model_executor.layers.fused_moe.activation"
 _KEYS = "vllm.model_executor.layers.quantization.utils.quant_utils"
 
 Scheme = Mapping[str, str | int | bool]
-
-
-class Missing(Exception):
-    """The release lacks something that the request needs."""
 
 
 def quant_key(name: str | None) -> Any:

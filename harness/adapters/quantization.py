@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from harness.adapters.categories import categorise
-from harness.adapters.decision import Decision, Missing, find, raised, unsupported
+from harness.adapters.decision import Decision, Missing, answered, find, raised
 from harness.adapters.switches import kept_environment
 from harness.model.cell import Cell
 from harness.model.record import Candidate, Ended, Evidence
@@ -46,16 +46,9 @@ Qwen and NVIDIA models on the Hugging Face hub, reduced to the keys that vLLM lo
 
 def decide_quantization(cell: Cell) -> Decision:
     """Ask about one method, or about one checkpoint."""
+    ask, _, rest = cell.kernel.name.partition(".")
     with kept_environment():
-        try:
-            ask, _, rest = cell.kernel.name.partition(".")
-            return _ASKS[ask](cell, rest) if rest else _verify(cell.kernel.name)
-        except Missing as missing:
-            return unsupported(str(missing))
-        except ImportError:
-            raise  # of the surface's own module: the probe tells whose fault that is
-        except Exception as error:  # the subject's own fault, whatever its type, is the observation
-            return raised(error)
+        return answered(lambda: _ASKS[ask](cell, rest) if rest else _verify(cell.kernel.name))
 
 
 def _require(method: str) -> None:

@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from harness.adapters.decision import Decision, Missing, find, raised, unsupported
+from harness.adapters.decision import Decision, Missing, answered, find
 from harness.adapters.engine_config import configured, shown
 from harness.adapters.switches import turned
 from harness.model.cell import Cell
@@ -29,16 +29,13 @@ _DECIDED = ("compilation_config.custom_ops", "kernel_config.ir_op_priority")
 def decide_switch(cell: Cell) -> Decision:
     """Ask what one variable does."""
     ask, _, variable = cell.kernel.name.rpartition(".")
-    try:
+
+    def known() -> Decision:
         if variable not in find("vllm.envs", "environment_variables"):
             raise Missing(f"variable {variable}")
         return _ASKS[ask](cell, variable)
-    except Missing as missing:
-        return unsupported(str(missing))
-    except ImportError:
-        raise  # of the surface's own module: the probe tells whose fault that is
-    except Exception as error:  # the subject's own fault, whatever its type, is the observation
-        return raised(error)
+
+    return answered(known)
 
 
 def _moves(cell: Cell, variable: str) -> Decision:

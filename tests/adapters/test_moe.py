@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from harness.adapters import moe
+from harness.adapters.decision import Missing
 from harness.adapters.moe import decide_moe
-from harness.adapters.moe_config import KERNEL, Missing
+from harness.adapters.moe_config import KERNEL
 from harness.model.cell import Cell, Surface
 from harness.model.record import Category, Ended, Record
 

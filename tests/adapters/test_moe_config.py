@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from harness.adapters.moe_config import CONFIG, Missing, activations, moe_config, parallel_config, quant_key
+from harness.adapters.decision import Missing
+from harness.adapters.moe_config import CONFIG, activations, moe_config, parallel_config, quant_key
 
 ACTIVATION = "vllm.model_executor.layers.fused_moe.activation"
 KEYS = "vllm.model_executor.layers.quantization.utils.quant_utils"
