@@ -53,6 +53,7 @@ FOREIGN = (
     "cpu",
     "cuda",
     "flashmla",
+    "flashattn_mla",
     "zentorch",
     "tokenspeed",
     "b12x",
@@ -115,7 +116,9 @@ def sample(tree: Path, count: int, seed: int) -> list[tuple[str, Edit]]:
     while groups and len(drawn) < count:
         for key in chance.sample(sorted(groups), len(groups)):
             members = groups[key]
-            drawn.append(members.pop(chance.randrange(len(members))))
+            path, edit = members.pop(chance.randrange(len(members)))
+            if edit.parses((tree / path).read_bytes()):
+                drawn.append((path, edit))
             if not members:
                 del groups[key]
     return drawn[:count]

@@ -17,8 +17,8 @@ DECIDES = re.compile(
 )
 """Names of functions that decide, by the conventions of the field."""
 
-_ELSEWHERE = re.compile(r"cpu|cuda|cutlass|flashinfer|trtllm|_sm\d|xpu", re.IGNORECASE)
-"""Functions and constants for another platform alone."""
+_ELSEWHERE = re.compile(r"cpu|cuda|cutlass|flashinfer|trtllm|_sm\d|xpu|kernel_options$", re.IGNORECASE)
+"""Functions and constants for another platform alone, and the tile sizes of a kernel that was chosen already."""
 
 _ORDERED = re.compile(r"priorit|possible|select|fallback|get_\w*(backend|kernel)|valid_backends", re.IGNORECASE)
 """Functions and constants in which the order of a list is a priority; elsewhere a list is a set."""
@@ -46,9 +46,17 @@ class Edit:
         """The file with the edit."""
         return text[: self.start] + self.replacement.encode() + text[self.end :]
 
+    def parses(self, text: bytes) -> bool:
+        """Whether the file is still Python with the edit."""
+        try:
+            ast.parse(self.apply(text))
+        except SyntaxError:
+            return False
+        return True
+
 
 def edits(text: str) -> Iterator[Edit]:
-    """Every edit of the file, each of which still parses."""
+    """Every edit of the file; ask each that is used whether it still ``parses``."""
     source = _Source(text)
     for symbol, node, deciding in _scopes(ast.parse(text), ""):
         if _ELSEWHERE.search(symbol):
@@ -78,12 +86,7 @@ class _Source:
         """The edit that puts ``replacement`` where ``node`` stands, if the file still parses."""
         start, end = self.span(node)
         original = self.bytes[start:end].decode()
-        made = Edit(kind, symbol, node.lineno, start, end, replacement, original)  # type: ignore[attr-defined]
-        try:
-            ast.parse(made.apply(self.bytes))
-        except SyntaxError:
-            return
-        yield made
+        yield Edit(kind, symbol, node.lineno, start, end, replacement, original)  # type: ignore[attr-defined]
 
     def text(self, node: ast.AST) -> str:
         """The source of a node."""
