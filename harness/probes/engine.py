@@ -15,10 +15,11 @@ from pathlib import Path
 from filelock import FileLock
 
 from harness.model.cell import Cell
-from harness.model.record import Observation
-from harness.model.target import Target
+from harness.model.record import Ended, Observation
+from harness.model.target import Platform, Target
 from harness.probes.cache import ObservationCache, cell_digest, job_digest
 from harness.subjects import Located
+from harness.targets.build import built_for
 from harness.targets.packages import packages_of
 from harness.targets.pool import Limits, Start, WorkerPool
 from harness.targets.simulated import View
@@ -70,7 +71,12 @@ class Engine:
         cache = ObservationCache(self.cache)
         missing: list[Job] = []
         digests: dict[int, str] = {}
+        built = built_for(self.located.tree)
         for group in self.groups(cells):
+            if built is not None and group.target.platform is Platform.ROCM and group.target.gfx not in built:
+                for cell in group.cells:
+                    report(cell, _unbuilt(group.target))
+                continue
             kept = cache.load(group.digest)
             left = []
             for cell in group.cells:
@@ -131,3 +137,9 @@ class Engine:
     def _digest(self, target: Target, env: tuple[tuple[str, str], ...]) -> str:
         subject = self.located.subject
         return job_digest(subject, target, dict(env), packages_of(target.platform, subject.packages))
+
+
+def _unbuilt(target: Target) -> Observation:
+    """A target that the release is not built for: whatever its Python would answer there, nobody can run it."""
+    why = f"{target.gfx} is not in HIP_SUPPORTED_ARCHS of its CMakeLists.txt: this vLLM is not built for the target"
+    return Observation(ended=Ended.UNSUPPORTED, detail=why)

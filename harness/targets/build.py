@@ -8,6 +8,7 @@ it (``fakes``, or vLLM's own fake implementation); any other call is noted in th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,8 @@ _BUILT_FOR: Mapping[str, tuple[str, ...]] = {
 }
 """Files that only the builds for some platforms or gfx targets have. Source: CMakeLists.txt of vLLM 0.28 to 0.33."""
 
+_ARCHS = re.compile(r'^\s*set\(HIP_SUPPORTED_ARCHS\s+"([^"]+)"', re.MULTILINE)
+
 _KERNEL_FILES = ("cuda",)
 """Who builds a ``.cu`` file that registers an operator itself (NVFP4, DCP): none of vLLM 0.20 to 0.33 is ROCm's."""
 
@@ -81,6 +84,19 @@ def macros_of(target: Target) -> dict[str, bool]:
         "__AVX512VNNI__": target.platform is Platform.CPU,
         "__x86_64__": target.platform is Platform.CPU,
     }
+
+
+def built_for(tree: Path) -> frozenset[str] | None:
+    """The gfx targets that the subject's ROCm build serves: ``HIP_SUPPORTED_ARCHS`` of its CMakeLists.txt.
+
+    None where the tree does not say: an installed wheel has no CMakeLists.txt.
+    """
+    try:
+        text = (tree / "CMakeLists.txt").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    found = _ARCHS.findall(text)
+    return frozenset(";".join(found).split(";")) if found else None
 
 
 def declared_build(tree: Path, target: Target) -> DeclaredBuild:

@@ -70,6 +70,19 @@ def cells(make_cell: Callable[..., Cell]) -> list[Cell]:
     return [make_cell(f"k{i}", scheme={"do": f"answer = {i}"}, layer=LAYER) for i in range(3)]
 
 
+def test_a_rocm_target_that_the_release_is_not_built_for_is_unsupported_and_asks_no_worker(
+    tree: Path, make_cell: Callable[..., Cell]
+) -> None:
+    cells = [make_cell(target="gfx942/MI300X", scheme={"do": "answer = 1"})]
+    (tree / "CMakeLists.txt").write_text('set(HIP_SUPPORTED_ARCHS "gfx1100")\n')
+    asked = Asked(_find(tree), cells, None)
+    assert asked.pids == []
+    assert {seen.ended for seen in asked.seen.values()} == {Ended.UNSUPPORTED}
+    assert all("HIP_SUPPORTED_ARCHS" in seen.detail for seen in asked.seen.values())
+    (tree / "CMakeLists.txt").write_text('set(HIP_SUPPORTED_ARCHS "gfx1100;gfx942")\n')
+    assert [seen.chosen for seen in Asked(_find(tree), cells, None).seen.values()] == ["1"]
+
+
 # ---- the cache, end to end
 
 

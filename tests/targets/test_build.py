@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from harness.subjects import Located
-from harness.targets.build import NATIVE_MODULES, DeclaredBuild, declared_build, macros_of, register
+from harness.targets.build import NATIVE_MODULES, DeclaredBuild, built_for, declared_build, macros_of, register
 from harness.targets.facts import TARGETS
 from harness.targets.journal import Journal, SimulationLimit
 
@@ -56,6 +56,16 @@ def test_a_tree_without_csrc_has_the_operators_of_the_table_and_says_so(tmp_path
     assert "_rocm_C::paged_attention" in _operators(tmp_path, "gfx1250")
     assert "_rocm_C::wvSplitK" not in _operators(tmp_path, "gfx1250")
     assert build.source == f"operators.tsv: csrc of vLLM {build.release}; the subject has none"
+
+
+def test_a_rocm_build_serves_the_targets_that_cmake_names(tmp_path: Path) -> None:
+    assert built_for(tmp_path) is None
+    (tmp_path / "CMakeLists.txt").write_text("project(vllm)\n")
+    assert built_for(tmp_path) is None
+    (tmp_path / "CMakeLists.txt").write_text(
+        '# set(HIP_SUPPORTED_ARCHS "gfx906")\nset(HIP_SUPPORTED_ARCHS "gfx90a;gfx942")\n'
+    )
+    assert built_for(tmp_path) == {"gfx90a", "gfx942"}
 
 
 def test_operators_of_a_tree_of_its_own_need_no_source(tree: Path) -> None:
