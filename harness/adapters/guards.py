@@ -57,6 +57,10 @@ def decide_guard(cell: Cell) -> Decision:
         out = function(a, b, a_scale, b_scale, [block, block], torch.float32)
     except _Launched:
         return Decision(Ended.ANSWERED, "launched", _SYMBOL)
+    except AttributeError as error:
+        if getattr(error.obj, "__name__", "") == "triton":  # vllm<0.24, where no driver of Triton is active
+            return unsupported(f"{error.name} in its placeholder for Triton, which {cell.kernel.name} calls")
+        return raised(error)
     except Exception as error:  # the subject's own fault, whatever its type, is the observation
         return raised(error)
     finally:

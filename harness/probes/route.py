@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 from collections.abc import Callable, Mapping
 
 from harness.adapters.attention import decide_attention
@@ -23,6 +24,7 @@ from harness.adapters.import_effects import decide_import_effect
 from harness.adapters.ir_ops import decide_ir_op
 from harness.adapters.linear import decide_allowlist, decide_linear
 from harness.adapters.moe import decide_moe
+from harness.adapters.oracles import decide_moe_oracle
 from harness.adapters.platform import decide_fact, forget_platform_answers
 from harness.adapters.quantization import decide_quantization
 from harness.adapters.switch import decide_switch
@@ -48,6 +50,7 @@ _ADAPTERS: Mapping[Surface, Callable[[Cell], Decision]] = {
     Surface.UNQUANTIZED_GEMM: decide_unquantized,
     Surface.MOE: decide_moe,
     Surface.EXPERTS: decide_experts,
+    Surface.MOE_ORACLE: decide_moe_oracle,
     Surface.ATTENTION: decide_attention,
     Surface.ATTENTION_BACKEND: decide_attention_backend,
     Surface.IR_OP: decide_ir_op,
@@ -67,6 +70,9 @@ NO_DEVICE = (
 """What torch itself says when device code is reached on a build without a device."""
 
 
+_UNKNOWN_TO_XPU = re.compile(r"'_OpNamespace' '_C' object has no attribute '(\w+)'")
+"""An operator that is not there. On XPU a package beside vLLM registers them, and what it has is not known here."""
+
 _LIGHT = frozenset(
     {
         Surface.PLATFORM,
@@ -82,7 +88,7 @@ _LIGHT = frozenset(
 """Surfaces that need one module of the subject and no configuration: asked even where there is none."""
 
 
-_DEAR = frozenset({Surface.WEIGHTS, Surface.EXPERTS, Surface.GUARD, Surface.IMPORT_EFFECT})
+_DEAR = frozenset({Surface.WEIGHTS, Surface.EXPERTS, Surface.MOE_ORACLE, Surface.GUARD, Surface.IMPORT_EFFECT})
 """Surfaces that are asked once: an answer costs much, or is about the process and not about a decision."""
 
 INITIALISED = "device initialised"
@@ -124,6 +130,10 @@ def observe(simulation: Simulation, cell: Cell) -> Observation:
     asked = [f"what a real {name} gives" for name, present in simulation.view.packages.items() if present]
     if asked and decision.ended is Ended.RAISED:  # perhaps the stand-in's doing, so never the subject's fault
         notes.unanswerable.extend(asked)
+    if decision.ended is Ended.RAISED and simulation.target.platform is Platform.XPU:
+        notes.unanswerable.extend(
+            f"whether vllm-xpu-kernels has {name}" for name in _UNKNOWN_TO_XPU.findall(decision.detail)
+        )
     no_device = decision.ended is Ended.RAISED and any(words in decision.detail for words in NO_DEVICE)
     if notes.unanswerable or no_device:
         decision = _undecided(notes.unanswerable or ["what the device does"], f"Here: {_outcome(decision)}", decision)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib
+import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -91,6 +92,18 @@ def test_an_error_on_the_way_is_an_observation(ask: Callable[[object], Any]) -> 
     decision = ask(imports_rocm)
     assert decision.ended is Ended.RAISED
     assert "No module named 'no_such_platform'" in decision.detail
+
+
+@pytest.mark.parametrize(("module", "ended"), [("triton", Ended.UNSUPPORTED), ("torch", Ended.RAISED)])
+def test_a_placeholder_of_triton_that_lacks_a_function_is_no_fault_of_the_guard(
+    ask: Callable[[object], Any], module: str, ended: Ended
+) -> None:
+    def calls(*_arguments: Any) -> Tensor:
+        return types.ModuleType(module).cdiv(1, 2)
+
+    decision = ask(calls)
+    assert decision.ended is ended
+    assert "cdiv" in decision.detail
 
 
 @pytest.mark.parametrize("function", [exact, launches, imports_rocm])

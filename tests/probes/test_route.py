@@ -166,6 +166,16 @@ def test_torch_s_own_word_for_no_device_is_no_fault_of_the_subject(asker: Asker,
     assert asker.observe(lambda _: Decision(Ended.RAISED, detail="AssertionError: x")).ended is Ended.RAISED
 
 
+def test_an_operator_that_another_package_registers_on_xpu_is_not_known_to_be_missing(asker: Asker) -> None:
+    detail = "AttributeError: '_OpNamespace' '_C' object has no attribute 'rotary_embedding'"
+    missing = Decision(Ended.RAISED, detail=detail)
+    assert asker.observe(lambda _: missing).ended is Ended.RAISED
+    asker.simulation.target = TARGETS["xpu"]
+    seen = asker.observe(lambda _: missing)
+    assert seen.ended is Ended.INDETERMINATE
+    assert seen.detail.startswith("cannot tell whether vllm-xpu-kernels has rotary_embedding. Here: AttributeError")
+
+
 def test_what_an_earlier_cell_noted_is_not_this_cell_s(asker: Asker) -> None:
     asker.journal.unanswerable.append("what another cell met")
     asker.journal.private.append(PrivateImport("amdsmi", "vllm/a.py:1 in f"))

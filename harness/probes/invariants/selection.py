@@ -12,7 +12,7 @@ from harness.model.target import Platform
 from harness.probes.invariants.rule import CHOOSES, answers, explicit, first_choice, is_decided, variables
 from harness.targets.isa import AITER_COMPILED_FOR
 
-_ANSWERED_BY_VLLM = frozenset(Surface) - {*FROM_COMMANDS, Surface.IMPORT_EFFECT, Surface.WEIGHTS, Surface.DTYPE}
+_ANSWERED_BY_VLLM = frozenset(Surface) - {*FROM_COMMANDS, Surface.IMPORT_EFFECT, Surface.DTYPE}
 """Surfaces whose question must end in an answer or in a refusal of vLLM's own."""
 
 _GIVES_REASONS = frozenset({Surface.LINEAR, Surface.MOE, Surface.ATTENTION, Surface.ALLOWLIST})

@@ -132,6 +132,13 @@ SPECIMENS = (
     ),
     Specimen(
         "I3",
+        cell(Surface.WEIGHTS),
+        raised("AttributeError: '_OpNamespace' '_C' object has no attribute 'gptq_marlin_repack'"),
+        refused("MXFP4 weights need Marlin, which ROCm has not"),
+        "gptq_marlin_repack",
+    ),
+    Specimen(
+        "I3",
         cell(Surface.LINEAR),
         answered("B", passed_over("A", "  ")),
         answered("B", passed_over("A", "K is no multiple of 128")),
