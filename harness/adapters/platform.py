@@ -19,8 +19,9 @@ from harness.model.record import Ended
 
 _ABSENT = object()
 
-_CACHING = ("vllm.platforms", "vllm.utils.platform_utils")
-"""Modules that keep what they asked of the driver."""
+_PLATFORMS = "vllm.platforms"
+_CACHING = (_PLATFORMS, "vllm.utils.platform_utils")
+"""Modules that keep what they asked of the driver, and a package of such."""
 
 
 def decide_fact(cell: Cell) -> Decision:
@@ -40,7 +41,9 @@ def decide_fact(cell: Cell) -> Decision:
 
 def forget_platform_answers() -> None:
     """Clear every cache of vLLM's platform modules, so that what a question asks of the driver is seen each time."""
-    for clear in _clearing(tuple(sys.modules[name] for name in sorted(sys.modules) if name.startswith(_CACHING))):
+    package = sys.modules.get(_PLATFORMS)
+    names = (*_CACHING, *(f"{_PLATFORMS}.{name}" for name in (vars(package) if package else ())))
+    for clear in _clearing(tuple(sys.modules[name] for name in names if name in sys.modules)):
         clear()
 
 

@@ -86,7 +86,7 @@ class Engine:
                 else:
                     report(cell, seen)
             if left:
-                job = Job(group.target, self._view(group), tuple(left), self.probe)
+                job = Job(group.target, self._view(group), tuple(left), self.probe, self.located.is_own_copy)
                 missing.append(job)
                 digests[id(job.view)] = group.digest
         if missing:

@@ -35,6 +35,11 @@ class Located:
     aiter_tables: Path | None
     """The folder of AITER's tuned tables, for ``tables:DIR``."""
 
+    @property
+    def is_own_copy(self) -> bool:
+        """Whether the tree is one that gfxloop fetched, and not the user's."""
+        return parse_kind(OPTION, self.subject.spec, KINDS)[0] in ("pypi", "git")
+
 
 def resolve(
     spec: str,

@@ -160,6 +160,8 @@ class _FilledFinder(StandInFinder):
         self._stand_in = stand_in
         self._filled = filled
         self._known = {parent for name in filled for parent in _parents(name)}
+        self._assumed: list[str] = []
+        """Modules that were found by assumption."""
 
     def find_spec(  # type: ignore[override]
         self, name: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
@@ -168,7 +170,10 @@ class _FilledFinder(StandInFinder):
         spec = super().find_spec(name, path, target)
         if spec is None or name in self._known:
             return spec
-        return spec if self._assume(f"module {name}") else None
+        if not self._assume(f"module {name}"):
+            return None
+        self._assumed.append(name)
+        return spec
 
     def exec_module(self, module: types.ModuleType) -> None:
         """Fill a module that the stand-in has; its other attributes exist by assumption."""
@@ -188,9 +193,10 @@ class _FilledFinder(StandInFinder):
 
     def forget(self) -> None:
         """Take back the modules that were only assumed to exist."""
-        for name in [name for name in sys.modules if name.startswith("aiter.") and name not in self._known]:
+        while self._assumed:
+            name = self._assumed.pop()
             parent, _, child = name.rpartition(".")
-            del sys.modules[name]
+            sys.modules.pop(name, None)
             vars(sys.modules.get(parent, types.ModuleType(parent))).pop(child, None)
 
     def _assume(self, what: str) -> bool:

@@ -15,7 +15,7 @@ import types
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -184,7 +184,7 @@ class WorkerPool:
             for cell in rest:
                 report(worker.job, cell, Observation(ended=Ended.DIED, detail=detail))
             return []
-        return [(Job(worker.job.target, worker.job.view, rest, worker.job.probe), deaths)] if rest else []
+        return [(replace(worker.job, cells=rest), deaths)] if rest else []
 
     def _cause(self, worker: _Worker) -> tuple[Ended, str]:
         if worker.killed:

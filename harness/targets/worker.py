@@ -43,6 +43,8 @@ class Job:
     cells: tuple[Cell, ...]
     probe: str
     """Module that holds ``prepare`` and ``observe`` or ``observe_all``."""
+    keeps_bytecode: bool = False
+    """Whether the tree is gfxloop's own copy, beside whose files Python may leave what it compiled."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,8 @@ def serve(job: Job, pipe: Connection, scratch: Path, log: Path) -> None:
     os.dup2(descriptor, sys.stdout.fileno() if sys.stdout else 1)
     os.dup2(descriptor, 2)
     _end_with_the_run()
+    if job.keeps_bytecode:  # even where PYTHONDONTWRITEBYTECODE is set, as containers like to have it
+        sys.dont_write_bytecode = False
     simulation = install(job.target, job.view, scratch)
     probe = importlib.import_module(job.probe)
     try:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -133,6 +134,7 @@ def test_every_cache_of_the_platform_modules_is_cleared(
 
     Rocm.__module__ = "vllm.platforms.rocm"
     stand_modules({"vllm.platforms.rocm": {"on_gfx9": on_gfx9, "Rocm": Rocm}})
+    stand_modules({"vllm.platforms": {"rocm": sys.modules["vllm.platforms.rocm"]}})
     for _ in range(2):
         forget_platform_answers()
         on_gfx9()

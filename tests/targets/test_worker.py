@@ -49,6 +49,27 @@ def test_a_worker_says_ready_then_started_and_answered_for_each_cell_and_ends_we
     assert (tmp_path / "log").read_text() == "seen\n"
 
 
+@pytest.mark.parametrize("keeps", [True, False])
+def test_bytecode_is_kept_beside_a_tree_of_our_own_alone(
+    make_cell: Callable[..., Cell], scripted: str, tmp_path: Path, keeps: bool
+) -> None:
+    cell = make_cell(scheme={"do": "import vllm"})
+    (tmp_path / "vllm").mkdir()
+    (tmp_path / "vllm" / "__init__.py").write_text("")
+    job = Job(TARGETS["cpu"], View(tmp_path, "0", "none", None, {}), (cell,), scripted, keeps)
+    _, sender = multiprocessing.get_context("spawn").Pipe(duplex=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+        process = multiprocessing.get_context("spawn").Process(
+            target=serve, args=(job, sender, tmp_path, tmp_path / "log")
+        )
+        process.start()
+    sender.close()
+    process.join()
+    assert process.exitcode == 0
+    assert (tmp_path / "vllm" / "__pycache__").exists() is keeps
+
+
 @pytest.fixture
 def simulation(tiny_tree: Path) -> Simulation:
     return Simulation(TARGETS["cpu"], View(tiny_tree, "0", "none", None, {}), Journal(), None, [])
