@@ -1,8 +1,9 @@
 """Expert classes of MoE: which requests each class says it supports, asked of its own static predicates.
 
 In: a cell of surface ``experts``, whose kernel is a class. Out: one candidate a question, and what is accepted as one
-stable line, so that an entry taken out of an allowlist shows. A scheme that names quantization keys asks for that one
-pair alone. It must not build an experts object, and must not weigh an answer.
+stable line, so that an entry taken out of an allowlist shows. With ``layers`` the class is also asked about whole
+layers (``expert_configs.py``), which reads more of the packages that a class is written for. A scheme that names
+quantization keys asks for that one pair alone. It must not build an experts object, and must not weigh an answer.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.adapters.decision import Decision, Missing, find, raised, unsupported
+from harness.adapters.expert_configs import halves, whole
 from harness.adapters.moe_config import CONFIG, activations, parallel_config, quant_key
 from harness.model.cell import Cell
 from harness.model.record import Candidate, Category, Ended
@@ -72,6 +74,8 @@ _DEPLOYMENTS: Mapping[str, Mapping[str, Any]] = {
     "tp": {"tp": 8},
     "ep": {"ep": 8},
     "dp": {"tp": 8, "dp": 8},
+    "eplb": {"eplb": True},
+    "ep_eplb": {"ep": 8, "eplb": True},
     **{
         backend: {"ep": 8, "dp": 8, "all2all": backend}
         for backend in (
@@ -114,6 +118,7 @@ def decide_experts(cell: Cell) -> Decision:
     try:
         one = "weight" in scheme
         answers = tuple(_one(experts, cell) if one else _all(experts))
+        line = "" if one else "; ".join(_parts(experts, answers, layers=bool(scheme.get("layers", False))))
     except Missing as missing:
         return unsupported(str(missing))
     except Exception as error:  # the subject's own fault, whatever its type, is the observation
@@ -121,7 +126,7 @@ def decide_experts(cell: Cell) -> Decision:
     accepted = "accepted" if all(answer.accepted for answer in answers) else "refused"
     return Decision(
         Ended.ANSWERED,
-        accepted if one else _line(answers),
+        accepted if one else line,
         f"{name}._supports_quant_scheme" if one else name,
         candidates=tuple(_candidate(answer) for answer in answers),
     )
@@ -221,6 +226,17 @@ def _candidate(answer: _Answer) -> Candidate:
         reason="" if accepted else answer.why,
         category=None if accepted else Category.SCHEME if answer.subject == "scheme" else Category.OTHER,
     )
+
+
+def _parts(experts: Any, answers: tuple[_Answer, ...], *, layers: bool) -> Iterator[str]:
+    """Predicate by predicate, and then the question that oracles ask."""
+    yield _line(answers)
+    if not layers:
+        return
+    pairs = dict(_pairs())
+    yield whole(experts, {one.words: pairs[one.words] for one in answers if one.subject == "scheme" and one.accepted})
+    if of_halves := halves(experts):
+        yield f"halves [{of_halves}]"
 
 
 def _line(answers: Iterable[_Answer]) -> str:

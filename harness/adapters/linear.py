@@ -26,7 +26,7 @@ from harness.model.record import Candidate, Ended, Evidence
 _MODULE = "vllm.model_executor.kernels.linear"
 _KEYS = "vllm.model_executor.layers.quantization.utils.quant_utils"
 
-_SELECTORS = (
+SELECTORS = (
     "choose_scaled_mm_linear_kernel",
     "choose_mp_linear_kernel",
     "init_mxfp8_linear_kernel",
@@ -49,23 +49,23 @@ def _decide(cell: Cell) -> Decision:
     if find(_MODULE, "__name__") is None:  # vllm<0.17: its kernels are elsewhere
         return unsupported(f"module {_MODULE}")
     try:
-        entry, arguments = _ENTRIES[str(cell.kernel.scheme["entry"])](cell)
+        entry, arguments = REQUESTS[str(cell.kernel.scheme["entry"])](cell)
     except Missing as missing:
         return unsupported(str(missing))
     linear = importlib.import_module(_MODULE)
-    with Watch({**_selector_codes(linear), **gate_codes()}) as watch:
+    with Watch({**selector_codes(linear), **gate_codes()}) as watch:
         try:
             kernel = entry(**arguments)
         except ValueError as error:
-            return _refused(error, _walks(watch))
+            return _refused(error, walks_of(watch))
         except Exception as error:  # the subject's own fault, whatever its type, is the observation
-            return raised(error, _candidates(_walks(watch), None))
+            return raised(error, candidates_of(walks_of(watch), None))
     chosen = kernel if isinstance(kernel, type) else type(kernel)
     return Decision(
         Ended.ANSWERED,
         chosen.__name__,
         predicate_of(chosen),
-        candidates=_candidates(_walks(watch), chosen.__name__),
+        candidates=candidates_of(walks_of(watch), chosen.__name__),
         evidence=(
             *_evidence(watch, kernel),
             *(operator.evidence for operator in operators_of(chosen)),
@@ -109,24 +109,26 @@ def predicate_of(kernel: type) -> str:
 
 
 @functools.cache
-def _selector_codes(linear: Any) -> Mapping[CodeType, str]:
-    found = ((code_of(getattr(linear, name)), name) for name in _SELECTORS if hasattr(linear, name))
+def selector_codes(linear: Any) -> Mapping[CodeType, str]:
+    """The selectors that this release has, to be watched under their names."""
+    found = ((code_of(getattr(linear, name)), name) for name in SELECTORS if hasattr(linear, name))
     return {code: name for code, name in found if code is not None}
 
 
-def _walks(watch: Watch) -> list[Returned]:
-    return [returned for returned in watch.returns if returned.name in _SELECTORS]
+def walks_of(watch: Watch) -> list[Returned]:
+    """The returns of selectors."""
+    return [returned for returned in watch.returns if returned.name in SELECTORS]
 
 
 def _refused(error: ValueError, walks: list[Returned]) -> Decision:
     """A ValueError that a selector itself raises is vLLM's refusal; one from anywhere deeper is not."""
-    where = raised(error, _candidates(walks, None))
-    if where.symbol not in (*_SELECTORS, "_batch_invariant_fp8_kernel"):
+    where = raised(error, candidates_of(walks, None))
+    if where.symbol not in (*SELECTORS, "_batch_invariant_fp8_kernel"):
         return where
     return replace(where, ended=Ended.REFUSED, detail=str(error).strip())
 
 
-def _candidates(walks: list[Returned], chosen: str | None) -> tuple[Candidate, ...]:
+def candidates_of(walks: list[Returned], chosen: str | None) -> tuple[Candidate, ...]:
     """Candidates of the last walk, in vLLM's order: passed over with its words, taken, or not reached."""
     if not walks:
         return ()
@@ -155,7 +157,7 @@ def _candidate(name: str, accepted: bool | None, reason: str) -> Candidate:
 
 def _evidence(watch: Watch, kernel: object) -> tuple[Evidence, ...]:
     """The gates that were asked, once each, and the variant that the kernel object will run."""
-    asked = [gate_evidence(returned) for returned in watch.returns if returned.name not in _SELECTORS]
+    asked = [gate_evidence(returned) for returned in watch.returns if returned.name not in SELECTORS]
     variant = getattr(kernel, "use_triton", None)
     if isinstance(variant, bool):
         asked.append(Evidence(question=f"{type(kernel).__name__}.use_triton", answer=str(variant)))
@@ -164,7 +166,7 @@ def _evidence(watch: Watch, kernel: object) -> tuple[Evidence, ...]:
 
 # ---- requests: one function an entry point, (cell) -> (function, its arguments)
 
-_Request = tuple[Callable[..., Any], Mapping[str, Any]]
+Request = tuple[Callable[..., Any], Mapping[str, Any]]
 
 
 def _entry(name: str) -> Callable[..., Any]:
@@ -184,7 +186,7 @@ def _quant_key(cell: Cell, role: str) -> Any:
     return key
 
 
-def _scaled(cell: Cell, function: str) -> _Request:
+def _scaled(cell: Cell, function: str) -> Request:
     import torch
 
     entry = _entry(function)
@@ -200,7 +202,7 @@ def _scaled(cell: Cell, function: str) -> _Request:
     return entry, accepted_arguments(entry, arguments)
 
 
-def _int8(cell: Cell) -> _Request:
+def _int8(cell: Cell) -> Request:
     entry = _entry("init_int8_linear_kernel")
     assert cell.layer is not None
     arguments = {
@@ -213,7 +215,7 @@ def _int8(cell: Cell) -> _Request:
     return entry, accepted_arguments(entry, arguments)
 
 
-def _mixed_precision(cell: Cell) -> _Request:
+def _mixed_precision(cell: Cell) -> Request:
     import torch
 
     linear = importlib.import_module(_MODULE)
@@ -234,7 +236,7 @@ def _mixed_precision(cell: Cell) -> _Request:
     return _entry("choose_mp_linear_kernel"), {"config": config(**accepted_arguments(config, arguments))}
 
 
-def _microscaling(cell: Cell, function: str) -> _Request:
+def _microscaling(cell: Cell, function: str) -> Request:
     entry = _entry(function)
     assert cell.layer is not None
     arguments = {
@@ -242,11 +244,12 @@ def _microscaling(cell: Cell, function: str) -> _Request:
         "weight_quant_key": _quant_key(cell, "weight"),
         "weight_shape": (cell.layer.n, cell.layer.k),  # vllm<0.31: init_mxfp8_linear_kernel does not ask
         "use_a16": bool(cell.kernel.scheme.get("a16", False)),
+        "bmm_batch_size": cell.kernel.scheme.get("bmm"),  # vllm<0.31: init_mxfp8_linear_kernel does not ask
     }
     return entry, accepted_arguments(entry, arguments)
 
 
-_ENTRIES: Mapping[str, Callable[[Cell], _Request]] = {
+REQUESTS: Mapping[str, Callable[[Cell], Request]] = {
     "fp8": lambda cell: _scaled(cell, "init_fp8_linear_kernel"),
     "wfp8a16": lambda cell: _scaled(cell, "init_wfp8_a16_linear_kernel"),
     "int8": _int8,
@@ -256,3 +259,4 @@ _ENTRIES: Mapping[str, Callable[[Cell], _Request]] = {
     "mxfp8": lambda cell: _microscaling(cell, "init_mxfp8_linear_kernel"),
     "nvfp4": lambda cell: _microscaling(cell, "init_nvfp4_linear_kernel"),
 }
+"""Entry -> the function of vLLM and its arguments for the cell's layer; raises ``Missing`` what a release lacks."""

@@ -16,7 +16,7 @@ from typing import Any
 from harness.adapters.categories import categorise
 from harness.adapters.decision import Decision, Missing, find, raised, unsupported
 from harness.adapters.gates import gate_codes, gate_evidence
-from harness.adapters.moe_config import KERNEL, moe_config, quant_key
+from harness.adapters.moe_config import KERNEL, Scheme, moe_config, quant_key
 from harness.adapters.watch import Returned, Watch, accepted_arguments
 from harness.model.cell import Cell
 from harness.model.record import Candidate, Ended, Evidence
@@ -53,7 +53,7 @@ Selector = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class _Request:
+class MoeRequest:
     """One question to an oracle. The keys are those of the checkpoint, whatever the selector takes."""
 
     selector: Selector
@@ -66,7 +66,7 @@ class _Request:
 def decide_moe(cell: Cell) -> Decision:
     """Ask vLLM which backend and experts class a MoE layer gets."""
     try:
-        request = _request(cell)
+        request = moe_request(cell.kernel.scheme)
     except Missing as missing:
         return unsupported(str(missing))
     except Exception as error:  # the subject's own fault, whatever its type, is the observation
@@ -98,8 +98,12 @@ def decide_moe(cell: Cell) -> Decision:
 # ---- the request
 
 
-def _request(cell: Cell) -> _Request:
-    scheme = cell.kernel.scheme
+def moe_request(scheme: Scheme) -> MoeRequest:
+    """What the scheme asks of its oracle.
+
+    Raises:
+        Missing: the release has no such oracle, key or option of a layer.
+    """
     oracle = str(scheme["oracle"])
     selector = _selector(oracle)
     weight, activation = (quant_key(_text(scheme.get(role))) for role in ("weight", "activation"))
@@ -118,7 +122,7 @@ def _request(cell: Cell) -> _Request:
     arguments = accepted_arguments(selector, offered)
     if oracle == "mxfp4" and activation is not None and "activation_key" not in arguments:
         raise Missing(f"activation key in {selector.__name__}")  # vllm<0.22: W4A16 alone
-    return _Request(selector, arguments, config, weight, activation)
+    return MoeRequest(selector, arguments, config, weight, activation)
 
 
 def _selector(oracle: str) -> Selector:
@@ -133,7 +137,7 @@ def _selector(oracle: str) -> Selector:
     raise Missing(f"{path}.{names[-1]}")
 
 
-def _checkpoint(scheme: Mapping[str, str | int | bool]) -> dict[str, Any]:
+def _checkpoint(scheme: Scheme) -> dict[str, Any]:
     """What a wna16 selector asks of the checkpoint, as vLLM's own quantization methods tell it."""
     form = str(scheme.get("checkpoint", "compressed_tensors"))
     group, zero_points, bits = int(scheme["group_size"]), bool(scheme["zero_points"]), int(scheme.get("weight_bits", 4))
@@ -142,16 +146,33 @@ def _checkpoint(scheme: Mapping[str, str | int | bool]) -> dict[str, Any]:
         "may_have_bias": form in ("gptq", "awq"),
         "allow_tile_padding": form != "moe_wna16",
     }
+    return {**told, "quant_config": quant_config(form, bits, group, zero_points)}
+
+
+def quant_config(form: str, bits: int, group: int, zero_points: bool, *, ordered: bool = False) -> Any:
+    """The checkpoint as vLLM's own classes describe it.
+
+    Args:
+        form: compressed_tensors, gptq, awq or moe_wna16.
+        bits: of a weight.
+        group: rows of a weight that share a scale; -1 for all of them.
+        zero_points: whether weights are asymmetric.
+        ordered: whether rows are ordered by their activations.
+
+    Raises:
+        Missing: the release has no such class.
+    """
     if form == "compressed_tensors":
         arguments = importlib.import_module("compressed_tensors.quantization").QuantizationArgs
         strategy = {"strategy": "channel"} if group == -1 else {"strategy": "group", "group_size": group}
-        return {**told, "quant_config": arguments(num_bits=bits, type="int", symmetric=not zero_points, **strategy)}
+        order = {"actorder": "group"} if ordered else {}
+        return arguments(num_bits=bits, type="int", symmetric=not zero_points, **strategy, **order)
     module, name = _CHECKPOINTS[form]
     cls = find(f"vllm.model_executor.layers.quantization.{module}", name)
     if cls is None:
         raise Missing(f"quantization configuration {name}")  # vllm<0.28: the selector asks for none
-    file = {"quant_method": "gptq" if form != "awq" else "awq", "bits": bits, "group_size": group, "desc_act": False}
-    return {**told, "quant_config": cls.from_config({**file, "sym": not zero_points, "zero_point": zero_points})}
+    file = {"quant_method": "gptq" if form != "awq" else "awq", "bits": bits, "group_size": group, "desc_act": ordered}
+    return cls.from_config({**file, "sym": not zero_points, "zero_point": zero_points})
 
 
 def _text(value: object) -> str | None:
@@ -185,7 +206,7 @@ def _on_purpose(error: BaseException) -> bool:
 # ---- what was seen on the way
 
 
-def _candidates(watch: Watch, request: _Request) -> tuple[Candidate, ...]:
+def _candidates(watch: Watch, request: MoeRequest) -> tuple[Candidate, ...]:
     """The backends in the order of vLLM's questions, and then those of its list that it did not come to."""
     asked = tuple(_asked(watch))
     names = {candidate.name.partition("/")[0] for candidate in asked}
@@ -219,7 +240,7 @@ def _candidate(name: str, accepted: bool, reason: str) -> Candidate:
     )
 
 
-def _offered(watch: Watch, request: _Request) -> tuple[str, ...]:
+def _offered(watch: Watch, request: MoeRequest) -> tuple[str, ...]:
     """The selector's own list, as it stood when it returned."""
     for returned in watch.returns:
         if returned.name == request.selector.__name__:
@@ -228,7 +249,7 @@ def _offered(watch: Watch, request: _Request) -> tuple[str, ...]:
     return ()
 
 
-def _own_answers(experts: Any, request: _Request, watch: Watch) -> tuple[Evidence, ...]:
+def _own_answers(experts: Any, request: MoeRequest, watch: Watch) -> tuple[Evidence, ...]:
     """What the chosen class says of the exact request, and whether it routes by itself.
 
     Where the checkpoint names no activation the backend brings its own, so the class is asked as the oracle did.

@@ -7,19 +7,19 @@ choose for the subject: what a release cannot express is ``Missing``, never left
 from __future__ import annotations
 
 import importlib
-import inspect
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from harness.adapters.decision import Missing, find
-from harness.adapters.watch import accepted_arguments
+from harness.adapters.watch import accepted_arguments, parameters_of
 
 CONFIG = "vllm.model_executor.layers.fused_moe.config"
 KERNEL = "vllm.model_executor.layers.fused_moe.modular_kernel"
 _ACTIVATIONS = "vllm.model_executor.layers.fused_moe.activation"
 _KEYS = "vllm.model_executor.layers.quantization.utils.quant_utils"
 
-Scheme = Mapping[str, str | int | bool]
+Scheme = Mapping[str, str | int | float | bool]
 
 
 def quant_key(name: str | None) -> Any:
@@ -36,13 +36,24 @@ def quant_key(name: str | None) -> Any:
     return key
 
 
+def key_names() -> dict[Any, str]:
+    """The quantization keys of the release with their names; of two names of one key the first."""
+    names: dict[Any, str] = {}
+    for name, key in sorted(vars(importlib.import_module(_KEYS)).items()):
+        if re.match(r"k[A-Z]", name):
+            names.setdefault(key, name)
+    return names
+
+
 def activations() -> dict[str, Any]:
     """Every activation of the release by its value (``silu``, ``relu2_no_mul``)."""
     members = find(_ACTIVATIONS, "MoEActivation")
     return {member.value: member for member in members or ()}
 
 
-def parallel_config(*, tp: int = 1, ep: int = 1, dp: int = 1, all2all: str = "allgather_reducescatter") -> Any:
+def parallel_config(
+    *, tp: int = 1, ep: int = 1, dp: int = 1, all2all: str = "allgather_reducescatter", eplb: bool = False
+) -> Any:
     """How a MoE layer is spread, seen from rank 0.
 
     Args:
@@ -50,11 +61,12 @@ def parallel_config(*, tp: int = 1, ep: int = 1, dp: int = 1, all2all: str = "al
         ep: over how many ranks the experts are spread.
         dp: how many ranks bring tokens of their own, which makes vLLM use an all-to-all.
         all2all: which one.
+        eplb: whether experts move between ranks to even out their load.
     """
     cls = importlib.import_module(CONFIG).FusedMoEParallelConfig
     sizes = {"tp_size": tp, "pcp_size": 1, "dp_size": dp, "ep_size": ep, "sp_size": 1}
     ranks = {"tp_rank": 0, "pcp_rank": 0, "dp_rank": 0, "ep_rank": 0}
-    rest = {"use_ep": ep > 1, "all2all_backend": all2all, "enable_eplb": False}
+    rest = {"use_ep": ep > 1, "all2all_backend": all2all, "enable_eplb": eplb}
     return cls(**accepted_arguments(cls, {**sizes, **ranks, **rest}))
 
 
@@ -68,7 +80,7 @@ def moe_config(scheme: Scheme) -> Any:
 
     module = importlib.import_module(CONFIG)
     cls = module.FusedMoEConfig
-    known = inspect.signature(cls).parameters
+    known = parameters_of(cls)
     tp, ep = int(scheme.get("tp", 1)), int(scheme.get("ep", 1))
     activation = str(scheme.get("function", "silu"))
     arguments = {
@@ -98,6 +110,8 @@ _OPTIONS: Mapping[str, str] = {
     "hash_routing": "has_hash_routing",
     "decomposed": "require_decomposed_backend",
     "swiglu_limit": "swiglu_limit",
+    "swiglu_alpha": "swiglu_alpha",
+    "swiglu_beta": "swiglu_beta",
 }
 """Key of the scheme -> parameter of ``FusedMoEConfig``. What the scheme leaves out keeps vLLM's default."""
 

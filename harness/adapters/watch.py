@@ -6,6 +6,8 @@ used because a patched function would no longer be vLLM's own code, and because 
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +22,8 @@ class Returned:
     name: str
     value: Any
     variables: Mapping[str, Any]
+    line: int = 0
+    """Line of the file that it returned from."""
     caller: str = ""
     """Name of the function that called it."""
     surroundings: Mapping[str, Any] = field(default_factory=dict)
@@ -54,7 +58,7 @@ class Watch:
         name = self._codes.get(frame.f_code) or (frame.f_code.co_name if frame.f_code.co_name in self._named else None)
         if name is None:
             return
-        seen = Returned(name, value, dict(frame.f_locals))
+        seen = Returned(name, value, dict(frame.f_locals), frame.f_lineno)
         outer = frame.f_back
         if outer is not None:
             seen = replace(seen, caller=outer.f_code.co_name, surroundings=dict(outer.f_locals))
@@ -72,9 +76,13 @@ def code_of(function: Callable[..., Any]) -> CodeType | None:
 
 def accepted_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that this release's ``function`` takes: the others came with a later one."""
-    import inspect
-
-    parameters = inspect.signature(function).parameters
+    parameters = parameters_of(function)
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return dict(arguments)
     return {name: value for name, value in arguments.items() if name in parameters}
+
+
+@functools.cache
+def parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a function or class by name; looked at once, since a cell may ask hundreds of times."""
+    return inspect.signature(function).parameters

@@ -183,9 +183,11 @@ OTHERS: Mapping[Surface, Keys] = {
     Surface.EXPERTS: {
         "class": _CLASS.optional,
         "module": _MODULE.optional,
+        "layers": _FLAG.optional,
         "weight": _QUANT.optional,
         "activation": _QUANT.optional,
     },
+    Surface.MOE_ORACLE: {},  # the name is the question
     Surface.ATTENTION_BACKEND: {"backend": _MEMBER.optional, "ask": _PREDICATE, "without": _PREDICATE},
     Surface.IR_OP: {},  # the name is the question
     Surface.QUANTIZATION: {
@@ -218,8 +220,20 @@ WEIGHTS: Mapping[str, Keys] = {
 }
 """Keys of a scheme of surface weights beside ``entry``, by its entry (``harness/adapters/weights.py``)."""
 
+LINEAR_KERNELS: Mapping[str, Keys] = {
+    "interface": {"interface": _CLASS, "only": _CLASS.optional, "without": _CLASS.optional},
+    "list": {"of": _form(r"registries|backends|predicates|[\w.]+:\w+", "a list, or module:function of tile sizes")},
+    "selector": {
+        "select": _one_of(*LINEAR),
+        **{key: rule.optional for keys in LINEAR.values() for key, rule in keys.items() if key != "chain"},
+        "bmm": _SIZE.optional,
+    },
+}
+"""Keys of a scheme of surface linear_kernel beside ``entry`` (``harness/adapters/linear_kernels.py``)."""
+
 ENTRIES: Mapping[Surface, Mapping[str, Keys]] = {
     Surface.LINEAR: LINEAR,
+    Surface.LINEAR_KERNEL: LINEAR_KERNELS,
     Surface.WEIGHTS: WEIGHTS,
     Surface.ATTENTION: ATTENTION,
 }

@@ -19,7 +19,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from harness.model.errors import MatrixError, located
 
-MAX_BYTES = 128 * 1024
+MAX_BYTES = 256 * 1024
 MAX_DEPTH = 12
 MAX_REPORTED = 25
 

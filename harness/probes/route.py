@@ -23,6 +23,7 @@ from harness.adapters.guards import decide_guard
 from harness.adapters.import_effects import decide_import_effect
 from harness.adapters.ir_ops import decide_ir_op
 from harness.adapters.linear import decide_allowlist, decide_linear
+from harness.adapters.linear_kernels import decide_linear_kernel
 from harness.adapters.moe import decide_moe
 from harness.adapters.oracles import decide_moe_oracle
 from harness.adapters.platform import decide_fact, forget_platform_answers
@@ -46,6 +47,7 @@ _ADAPTERS: Mapping[Surface, Callable[[Cell], Decision]] = {
     Surface.TUNED_GATE: decide_gate,
     Surface.ALLOWLIST: decide_allowlist,
     Surface.LINEAR: decide_linear,
+    Surface.LINEAR_KERNEL: decide_linear_kernel,
     Surface.GUARD: decide_guard,
     Surface.UNQUANTIZED_GEMM: decide_unquantized,
     Surface.MOE: decide_moe,
@@ -88,7 +90,16 @@ _LIGHT = frozenset(
 """Surfaces that need one module of the subject and no configuration: asked even where there is none."""
 
 
-_DEAR = frozenset({Surface.WEIGHTS, Surface.EXPERTS, Surface.MOE_ORACLE, Surface.GUARD, Surface.IMPORT_EFFECT})
+_DEAR = frozenset(
+    {
+        Surface.WEIGHTS,
+        Surface.LINEAR_KERNEL,
+        Surface.EXPERTS,
+        Surface.MOE_ORACLE,
+        Surface.GUARD,
+        Surface.IMPORT_EFFECT,
+    }
+)
 """Surfaces that are asked once: an answer costs much, or is about the process and not about a decision."""
 
 INITIALISED = "device initialised"

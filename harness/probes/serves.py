@@ -12,8 +12,8 @@ from fnmatch import fnmatchcase
 from harness.model.cell import Surface
 
 _LAYERS = "vllm/model_executor/layers"
-_LINEAR = frozenset({Surface.LINEAR, Surface.ALLOWLIST, Surface.WEIGHTS})
-_MOE = frozenset({Surface.MOE, Surface.EXPERTS, Surface.WEIGHTS})
+_LINEAR = frozenset({Surface.LINEAR, Surface.LINEAR_KERNEL, Surface.ALLOWLIST, Surface.WEIGHTS})
+_MOE = frozenset({Surface.MOE, Surface.EXPERTS, Surface.MOE_ORACLE, Surface.WEIGHTS})
 _ATTENTION = frozenset({Surface.ATTENTION, Surface.ATTENTION_BACKEND})
 _PLATFORM = frozenset(
     {

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.adapters.linear import _ENTRIES
+from harness.adapters.linear import REQUESTS
 from harness.matrix.schemes import ENTRIES, LINEAR, OTHERS, faults
 from harness.model.cell import FROM_COMMANDS, Surface
 from harness.model.errors import MatrixError
@@ -96,7 +96,7 @@ def test_a_surface_whose_cells_come_from_elsewhere_is_refused(surface):
 
 def test_every_surface_and_every_entry_of_the_adapter_has_a_table():
     assert set(OTHERS) | set(ENTRIES) | set(FROM_COMMANDS) == set(Surface)
-    assert set(LINEAR) == set(_ENTRIES)
+    assert set(LINEAR) == set(REQUESTS)
 
 
 @given(

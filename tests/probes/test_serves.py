@@ -16,8 +16,8 @@ OLD = {"vllm/attention/*", "vllm/model_executor/layers/quantization/kernels/*"}
 @pytest.mark.parametrize(
     ("path", "some"),
     [
-        ("vllm/model_executor/layers/fused_moe/oracle/fp8.py", {Surface.MOE, Surface.EXPERTS}),
-        ("vllm/model_executor/kernels/linear/scaled_mm/pytorch.py", {Surface.LINEAR, Surface.ALLOWLIST}),
+        ("vllm/model_executor/layers/fused_moe/oracle/fp8.py", {Surface.MOE, Surface.EXPERTS, Surface.MOE_ORACLE}),
+        ("vllm/model_executor/kernels/linear/scaled_mm/pytorch.py", {Surface.LINEAR, Surface.LINEAR_KERNEL}),
         ("vllm/v1/attention/backends/mla/common.py", {Surface.ATTENTION, Surface.ATTENTION_BACKEND}),
         ("vllm/model_executor/layers/quantization/utils/fp8_utils.py", {Surface.GUARD, Surface.LINEAR}),
         ("vllm/platforms/rocm.py", {Surface.PLATFORM, Surface.IR_OP, Surface.IMPORT_EFFECT}),

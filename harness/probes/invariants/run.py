@@ -17,6 +17,7 @@ _AGREES = CHOOSES | {
     Surface.PLATFORM,
     Surface.ALLOWLIST,
     Surface.AITER_GATE,
+    Surface.LINEAR_KERNEL,
     Surface.EXPERTS,
     Surface.ATTENTION_BACKEND,
 }
