@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from harness.model.record import Candidate, Record
 from harness.report.causes import fewer_names, figures, wordings
 from harness.report.routes import own_words
+from harness.report.text import from_difference
 from harness.report.where import label_of
 
 REASONS = 9
@@ -36,10 +37,10 @@ def side_of(pairs: Sequence[tuple[Record, Record | None]]) -> Side | None:
         return None
     messages = _messages([record for record, _ in pairs])
     told = messages[:_MESSAGES] + _candidates(pairs)
-    first = pairs[0][0]
+    first, other = pairs[0]
     refuses = first.chosen is None and first.candidates and all(c.accepted is False for c in first.candidates)
     return Side(
-        label=label_of(first) + (" (vLLM refuses)" if refuses else ""),
+        label=from_difference(label_of(first), label_of(other or first)) + (" (vLLM refuses)" if refuses else ""),
         outcome=first.outcome.value,
         reasons=tuple(told[:REASONS]),
         more_reasons=len(messages[_MESSAGES:]) + len(told[REASONS:]),

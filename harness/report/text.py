@@ -6,6 +6,7 @@ Pure.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection, Iterable, Sequence
 
@@ -22,6 +23,18 @@ def one_line(text: str, limit: int = 400) -> str:
     joined = _BLANKS.sub(" ", text[: 4 * limit]).strip()
     visible = _INVISIBLE.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode("ascii"), joined)
     return visible if len(visible) <= limit else visible[: limit - 1] + "…"
+
+
+def from_difference(text: str, other: str, limit: int = 200) -> str:
+    """A long text from the part on in which it differs from another; parts end in ``;`` or ``|``. A short one whole.
+
+    ``A: device yes; shape no`` against ``A: device yes; shape yes`` is ``… shape no``, if it is longer than ``limit``.
+    """
+    if len(text) <= limit or text == other:
+        return text
+    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(text, other, strict=False)))
+    start = max(text.rfind(mark, 0, same) + len(mark) if mark in text[:same] else 0 for mark in ("; ", "| "))
+    return f"… {text[start:]}" if start else text
 
 
 def counted(count: int, noun: str) -> str:

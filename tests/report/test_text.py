@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.report.text import capped, counted, listed, natural, one_line
+from harness.report.text import capped, counted, from_difference, listed, natural, one_line
 
 HOSTILE = st.text(st.characters(codec=None, exclude_categories=()), max_size=80)
 
@@ -35,6 +35,20 @@ def test_what_is_invisible_is_spelt_out(text: str, line: str) -> None:
 
 def test_a_long_text_is_cut_visibly() -> None:
     assert one_line("x" * 10_000, limit=5) == "xxxx…"
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "shown"),
+    [
+        ("A: yes; B: no", "A: yes; B: yes", "… B: no"),
+        ("A: yes | B: no", "A: yes | C: no", "… B: no"),
+        ("A: yes; B: no", "B: no", "A: yes; B: no"),
+        ("A: yes; B: no", "A: yes; B: no", "A: yes; B: no"),
+        ("A: yes", "A: no; B: a long one", "A: yes"),
+    ],
+)
+def test_a_long_text_starts_where_it_differs_from_another(text: str, other: str, shown: str) -> None:
+    assert from_difference(text, other, limit=10) == shown
 
 
 @pytest.mark.parametrize(
