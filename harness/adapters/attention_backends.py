@@ -1,8 +1,9 @@
 """Attention backend classes: what each class of vLLM's registry says it supports on this device.
 
 In: a cell of surface ``attention_backend``: a member of the registry (``backend``, else the kernel's name), and perhaps
-one predicate (``ask``). Out: that predicate's answer, or a profile of all of them in one line, in which every change of
-any shows. It must not run a kernel, and must not be asked on a platform that the class is not written for.
+one predicate (``ask``); or ``modules``, which ``attention_classes.py`` asks. Out: that predicate's answer, or a profile
+of all of them in one line, in which every change of any shows. It must not run a kernel, and must not be asked on a
+platform that the class is not written for.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import typing
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from harness.adapters.attention_classes import decide_attention_modules
 from harness.adapters.attention_requests import class_name, member_of, run_around
 from harness.adapters.decision import Decision, Missing, find, raised, unsupported
 from harness.adapters.watch import accepted_arguments
@@ -60,7 +62,9 @@ _CLAIMS: Mapping[str, str] = {"supports_mm_prefix": "mm_prefix", "supports_sink"
 
 
 def decide_attention_backend(cell: Cell) -> Decision:
-    """Ask one backend class about itself."""
+    """Ask one backend class about itself, or the classes and functions of some modules."""
+    if "modules" in cell.kernel.scheme:
+        return decide_attention_modules(cell)
     name = str(cell.kernel.scheme.get("backend", cell.kernel.name))
     try:
         member = member_of(name)

@@ -7,6 +7,7 @@ never drops a part of the question in silence: what a release has no word for is
 
 from __future__ import annotations
 
+import re
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -92,6 +93,28 @@ def selected(cell: Cell) -> Any:
     """The backend that the user chose, as vLLM's registry has it; None where the choice is vLLM's."""
     name = cell.kernel.scheme.get("backend")
     return None if name is None else member_of(str(name))
+
+
+_ELSEWHERE = re.compile(r"cutlass|flashinfer|flashmla|flashattn_mla|tokenspeed|trtllm|b12x|hpc|zentorch|xpu")
+"""Names of modules of another platform: importing one may start its device."""
+
+
+def is_for_here(module: str) -> bool:
+    """Whether an attention module may be imported on ROCm: one of vLLM's own, and not of another platform."""
+    return module.startswith("vllm.v1.attention") and _ELSEWHERE.search(module) is None
+
+
+def members_for_here() -> dict[str, Any]:
+    """Name -> member of vLLM's registry whose class may be imported on ROCm; not those of one model's own attention."""
+    found: dict[str, Any] = {}
+    for name, member in getattr(first_of(_REGISTRIES, "AttentionBackendEnum"), "__members__", {}).items():
+        try:
+            path = member.get_path()
+        except ValueError:  # a tag for vision encoders, or the place of a user's own backend
+            continue
+        if is_for_here(path.rpartition(".")[0]):
+            found[name] = member
+    return found
 
 
 @contextmanager

@@ -13,7 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.adapters.arch_names import decide_arch_names
-from harness.adapters.decision import Decision, raised, unsupported
+from harness.adapters.deciding import decisions_of_class, decisions_of_module
+from harness.adapters.decision import Decision, answered, raised, unsupported
+from harness.adapters.posing import without_aiter
 from harness.model.cell import Cell
 from harness.model.record import Ended
 
@@ -29,6 +31,8 @@ def decide_fact(cell: Cell) -> Decision:
     name = cell.kernel.name
     if cell.kernel.family == "arch_name":
         return decide_arch_names(cell)
+    if cell.kernel.family == "functions":
+        return answered(lambda: _decisions(name))
     fact = _find(name, cell.kernel.family == "arch")
     if fact is _ABSENT:
         return unsupported(f"platform fact {name}")
@@ -39,16 +43,25 @@ def decide_fact(cell: Cell) -> Decision:
     return Decision(Ended.ANSWERED, _text(value), getattr(fact, "__qualname__", name))
 
 
+def _decisions(part: str) -> Decision:
+    """What the module's deciding functions answer over their domains, or the platform's methods that need no object."""
+    module = importlib.import_module("vllm.platforms.rocm")
+    asked = decisions_of_module(module) if part == "rocm" else decisions_of_class(module.RocmPlatform, {}, own=True)
+    with without_aiter((module,)):
+        line = "; ".join(f"{name} [{answers}]" for name, answers in asked)
+    return Decision(Ended.ANSWERED, line, part)
+
+
 def forget_platform_answers() -> None:
     """Clear every cache of vLLM's platform modules, so that what a question asks of the driver is seen each time."""
     package = sys.modules.get(_PLATFORMS)
     names = (*_CACHING, *(f"{_PLATFORMS}.{name}" for name in (vars(package) if package else ())))
-    for clear in _clearing(tuple(sys.modules[name] for name in names if name in sys.modules)):
+    for clear in caches_of(tuple(sys.modules[name] for name in names if name in sys.modules)):
         clear()
 
 
 @functools.cache
-def _clearing(modules: tuple[types.ModuleType, ...]) -> tuple[Callable[[], None], ...]:
+def caches_of(modules: tuple[types.ModuleType, ...]) -> tuple[Callable[[], None], ...]:
     """``cache_clear`` of each cached function of the modules, methods of their classes included."""
     names = {module.__name__ for module in modules}
     owners: list[Any] = [*modules]

@@ -10,11 +10,14 @@ gates of ``rocm_aiter_ops`` and what the platform makes of a configuration. Gate
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from harness.adapters.deciding import decisions_of_class, decisions_of_module
 from harness.adapters.decision import Decision, Missing, answered, find
 from harness.adapters.engine_config import configured, shown
+from harness.adapters.posing import without_aiter
 from harness.adapters.switches import turned
 from harness.model.cell import Cell
 from harness.model.record import Ended, Evidence
@@ -28,6 +31,8 @@ _DECIDED = ("compilation_config.custom_ops", "kernel_config.ir_op_priority")
 
 def decide_switch(cell: Cell) -> Decision:
     """Ask what one variable does."""
+    if cell.kernel.family == "functions":
+        return answered(lambda: _decisions(cell.kernel.name))
     ask, _, variable = cell.kernel.name.rpartition(".")
 
     def known() -> Decision:
@@ -36,6 +41,16 @@ def decide_switch(cell: Cell) -> Decision:
         return _ASKS[ask](cell, variable)
 
     return answered(known)
+
+
+def _decisions(part: str) -> Decision:
+    """What AITER's gates answer under each of their switches, or the other deciding functions of their module."""
+    operations = _operations()
+    module = sys.modules[operations.__module__]
+    asked = decisions_of_class(operations, {}, own=True) if part == "gates" else decisions_of_module(module)
+    with without_aiter((module,)):
+        line = "; ".join(f"{name} [{answers}]" for name, answers in asked)
+    return Decision(Ended.ANSWERED, line, module.__name__)
 
 
 def _moves(cell: Cell, variable: str) -> Decision:

@@ -163,6 +163,12 @@ MOE: Keys = {
 }
 """Keys of a MoE scheme (``harness/adapters/moe_config.py`` and ``moe.py``)."""
 
+_MODULES: Keys = {
+    "modules": _form(r"\S+", "a pattern of modules below vllm.v1.attention.backends").optional,
+    "of": _one_of("classes", "functions").optional,
+}
+"""Keys of a cell about attention modules (``harness/adapters/attention_classes.py``)."""
+
 OTHERS: Mapping[Surface, Keys] = {
     Surface.ALLOWLIST: {"symbol": _SYMBOL},
     Surface.TUNED_GATE: {"args": _one_of("nk", "nk_bytes", "nk_dtype").optional},
@@ -188,7 +194,7 @@ OTHERS: Mapping[Surface, Keys] = {
         "activation": _QUANT.optional,
     },
     Surface.MOE_ORACLE: {},  # the name is the question
-    Surface.ATTENTION_BACKEND: {"backend": _MEMBER.optional, "ask": _PREDICATE, "without": _PREDICATE},
+    Surface.ATTENTION_BACKEND: {"backend": _MEMBER.optional, "ask": _PREDICATE, "without": _PREDICATE, **_MODULES},
     Surface.IR_OP: {},  # the name is the question
     Surface.QUANTIZATION: {
         "checkpoint": _WORD.optional,

@@ -43,6 +43,9 @@ _TARGETS = re.compile(
 
 _ABSENT_PACKAGE = re.compile(r"ModuleNotFoundError: No module named '((?!vllm\b|tests\b)[\w.]+)'")
 
+_DOWNLOAD = re.compile(r"couldn't connect to '(https://[^']+)'")
+"""What transformers says where a file of a model is not in its cache (transformers/utils/hub.py)."""
+
 
 @dataclass(eq=False)
 class _Loop:
@@ -169,6 +172,9 @@ def _failed(cell: Cell, words: str, notes: Journal) -> Observation:
     absent = _ABSENT_PACKAGE.search(words)
     if absent is not None:
         reached.append(f"what the test does with the package {absent.group(1)}, which is not installed here")
+    download = _DOWNLOAD.search(words)
+    if download is not None:
+        reached.append(f"what {download.group(1)} gives, and a worker has no network")
     if not reached and any(phrase in words for phrase in NO_DEVICE):
         reached = ["what the device does"]
     if reached:

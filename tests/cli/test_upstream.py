@@ -27,6 +27,7 @@ def test_half(n): assert n == 1, "two is wrong"
 def test_device(): torch.empty(1, device="cuda")
 def test_operator(): torch.ops._C.rms_norm(*[torch.ones(1, 1)] * 3, 0.1)
 def test_needs_package(): import no_such_package_anywhere
+def test_downloads(): raise OSError("We couldn't connect to 'https://huggingface.co' to load the files")
 @pytest.mark.skipif(True, reason="gfx115x only")
 def test_left_out(): pass
 @pytest.mark.skip(reason="flash_attn is not installed")
@@ -47,6 +48,7 @@ OUTCOMES = {
     "test_device": ("indeterminate", "what the device does"),
     "test_operator": ("indeterminate", "operator _C::rms_norm"),
     "test_needs_package": ("indeterminate", "no_such_package_anywhere"),
+    "test_downloads": ("indeterminate", "what https://huggingface.co gives"),
     "test_left_out": ("unsupported", "the test leaves this target out: gfx115x only"),
     "test_lacks": ("indeterminate", "the simulation cannot serve it: flash_attn is not installed"),
     "test_xfails": ("passed", "xfailed"),
