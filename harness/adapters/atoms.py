@@ -54,6 +54,11 @@ def atoms_of(function: Callable[..., Any], owner: type | None = None) -> tuple[A
     return tuple(found.values())
 
 
+def is_cached(value: Any) -> bool:
+    """Whether ``functools`` keeps a function's answers; a stand-in for a package has any name that one asks for."""
+    return inspect.getattr_static(value, "cache_clear", None) is not None
+
+
 def looks_into_aiter(function: Callable[..., Any]) -> bool:
     """Whether the function imports AITER itself: only AITER knows the answer."""
     modules = (module for layer in _layers(function) for module, _ in _imports(layer.__code__))
@@ -174,7 +179,7 @@ def _member(owner: type, name: str) -> Iterator[Atom]:
 
 def _says_yes_or_no(name: str, value: Any) -> bool:
     """Whether it can be stood in for by yes and no: it needs no arguments, or only AITER knows its answer."""
-    if not isinstance(value, types.FunctionType | types.MethodType) and not hasattr(value, "cache_clear"):
+    if not isinstance(value, types.FunctionType | types.MethodType) and not is_cached(value):
         return False
     if looks_into_aiter(value) and str(inspect.signature(value).return_annotation) in ("bool", "<class 'bool'>"):
         return True
@@ -241,6 +246,7 @@ def _poses() -> Mapping[str, tuple[tuple[str, Callable[..., Any]], ...]]:
         "has_device_capability": _calls(),
         "is_device_capability": _calls(),
         "is_device_capability_family": _families(),
+        "get_device_name": _constant((("a device", "a device"),)),
         "get_current_vllm_config": configs,
         "get_current_vllm_config_or_none": configs,
         "_get_wsl_kernel_version": _constant([(str(version), version) for version in _KERNELS]),

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.adapters.answers import counted, grouped, said, shown
-from harness.adapters.atoms import Atom, atoms_of, looks_into_aiter
+from harness.adapters.atoms import Atom, atoms_of, is_cached, looks_into_aiter
 from harness.adapters.parameter_domains import inputs_of
 from harness.adapters.posed_configs import Posed, changes, copied
 from harness.adapters.posing import Situation, posed, situations
@@ -89,7 +89,7 @@ def _functions(module: types.ModuleType) -> Iterator[tuple[str, Callable[..., An
     for name, value in list(vars(module).items()):
         if getattr(value, "__module__", None) != module.__name__:
             continue
-        if (isinstance(value, types.FunctionType) or hasattr(value, "cache_clear")) and _decides(name, value):
+        if (isinstance(value, types.FunctionType) or is_cached(value)) and _decides(name, value):
             yield name, value
 
 
@@ -167,8 +167,8 @@ def _answers(
 def _cache_clear(function: Any) -> Callable[[], object]:
     """Forget what a cached function has kept: it was told under what was posed."""
     while function is not None:
-        clear: Callable[[], object] | None = getattr(function, "cache_clear", None)
-        if clear is not None:
+        if is_cached(function):
+            clear: Callable[[], object] = function.cache_clear
             return clear
         function = getattr(function, "__func__", None) or getattr(function, "__wrapped__", None)
     return lambda: None

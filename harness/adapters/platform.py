@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.adapters.arch_names import decide_arch_names
+from harness.adapters.atoms import is_cached
 from harness.adapters.deciding import decisions_of_class, decisions_of_module
 from harness.adapters.decision import Decision, answered, raised, unsupported
 from harness.adapters.posing import without_aiter
@@ -72,8 +73,7 @@ def caches_of(modules: tuple[types.ModuleType, ...]) -> tuple[Callable[[], None]
         if isinstance(value, type) and value.__module__ in names
     ]
     found = [getattr(value, "__func__", value) for owner in owners for value in vars(owner).values()]
-    clears = [getattr(value, "cache_clear", None) for value in found if not isinstance(value, types.ModuleType)]
-    return tuple(clear for clear in clears if callable(clear))
+    return tuple(value.cache_clear for value in found if is_cached(value) and not isinstance(value, type))
 
 
 def _find(name: str, arch: bool) -> Any:

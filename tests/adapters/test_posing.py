@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.adapters.atoms import Atom, atoms_of, looks_into_aiter
+from harness.adapters.atoms import Atom, atoms_of, is_cached, looks_into_aiter
 from harness.adapters.posing import posed, situations, without_aiter
 
 CODE = """
@@ -128,3 +128,13 @@ def test_without_aiter_its_finders_answer_as_where_it_is_lacking(module):
     assert dict(vars(module)) == before
     with pytest.raises(ImportError):
         module.kernel_or_none(4)
+
+
+def test_a_stand_in_that_answers_any_name_is_not_cached(module):
+    class StandIn:
+        def __getattr__(self, name: str) -> object:
+            raise AssertionError(f"{name}: device code")
+
+    assert is_cached(module.wrapped)
+    assert not is_cached(StandIn())
+    assert not is_cached(module.direct)
